@@ -1,0 +1,40 @@
+"""Every label, resource, path and port that other programs see: the only place for such a literal.
+
+It must hold no logic and no default of a setting that is nobody's contract.
+"""
+
+from typing import Final
+
+RESOURCE: Final = "vke.volcengine.com/infiniband-rdma"
+"""The extended resource that a pod asks for (the platform's document, step three)."""
+
+MODE_LABEL: Final = "vke.node.rdma.mode"
+"""The node label that picks the mode (the platform's document, step two)."""
+
+AGENT_HOST: Final = "127.0.0.1"
+AGENT_PORT: Final = 9471
+"""Where the agent answers /livez, /readyz and /status: loopback unless told otherwise."""
+
+KUBELET_DIR: Final = "/var/lib/kubelet"
+DEVICE_PLUGINS: Final = "device-plugins"
+"""The folder of sockets below the kubelet's; the kubelet empties it of sockets at its start."""
+
+KUBELET_SOCKET: Final = "kubelet.sock"
+DEVICE_PLUGIN_API: Final = "v1beta1"
+
+RUN_DIR: Final = "run/railside"
+"""Below the machine's root: directories of containers. On a tmpfs, so that a reboot empties it."""
+
+CONTAINER_DEVICES: Final = "/dev/infiniband"
+"""Where a container finds the device nodes of its HCAs, under their true names."""
+
+CONTAINER_INFO: Final = "/run/railside"
+"""Where a container finds what it was given; one folder for each pool."""
+
+TOPOLOGY_DIR: Final = "var/run/nvidia-topologyd"
+"""Below the machine's root: where a virtual machine is told the real topology of its GPUs and HCAs."""
+
+TOPOLOGY_FILE: Final = "virtualTopology.xml"
+
+AGENT_ENVIRONMENT: Final = "RAILSIDE_AGENT_"
+"""Prefix of the environment variables that set the agent."""

@@ -1,0 +1,102 @@
+"""Why something is refused, left out or ill: the closed catalogue of codes and the sentences people read.
+
+A code stands in metric labels and records, so its text never changes; the sentence may improve. It must not
+decide anything: the places that decide pick a code and fill in the facts.
+"""
+
+import enum
+
+import msgspec
+
+
+class Code(enum.StrEnum):
+    """The catalogue. A new situation gets a new code, never a second meaning for an old one."""
+
+    ETHERNET_LINK = "EthernetLink"
+    LINK_LAYER_UNKNOWN = "LinkLayerUnknown"
+    NO_PORTS = "NoPorts"
+    NO_PCI_FUNCTION = "NoPciFunction"
+    VIRTUAL_FUNCTION = "VirtualFunction"
+    UVERBS_MISSING = "UverbsMissing"
+    UVERBS_NUMBERS_DIFFER = "UverbsNumbersDiffer"
+    NO_ACTIVE_PORT = "NoActivePort"
+    NO_SUBNET_MANAGER = "NoSubnetManager"
+    NO_RDMA_STACK = "NoRdmaStack"
+    NO_INFINIBAND = "NoInfiniBand"
+    SEAT_UNKNOWN = "SeatUnknown"
+    HCA_NOT_SOUND = "HcaNotSound"
+    DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
+
+
+_CATALOGUE: dict[Code, tuple[str, str]] = {
+    Code.ETHERNET_LINK: (
+        "{device} speaks Ethernet on every port, and this pool offers InfiniBand",
+        "nothing, if this is a storage or management port; else set the port's LINK_TYPE to InfiniBand",
+    ),
+    Code.LINK_LAYER_UNKNOWN: (
+        "{device} does not say which link layer its ports speak",
+        "look at /sys/class/infiniband/{device}/ports/*/link_layer and at the driver's messages in dmesg",
+    ),
+    Code.NO_PORTS: (
+        "{device} has no port that can be read",
+        "look at /sys/class/infiniband/{device}/ports and at the driver's messages in dmesg",
+    ),
+    Code.NO_PCI_FUNCTION: (
+        "{device} belongs to no PCI function, so nothing tells where it sits",
+        "nothing: software RDMA devices are left out",
+    ),
+    Code.VIRTUAL_FUNCTION: (
+        "{device} is a virtual function of {parent}, which is offered itself",
+        "nothing, unless virtual functions are what you want to give away",
+    ),
+    Code.UVERBS_MISSING: (
+        "{device} has no usable device node: {detail}",
+        "load ib_uverbs and see that udev made the node under /dev/infiniband",
+    ),
+    Code.UVERBS_NUMBERS_DIFFER: (
+        "{device}: /dev/infiniband/{node} has numbers {found}, but the kernel says {expected}",
+        "remove the stale node and let udev make it anew (udevadm trigger -s infiniband_verbs)",
+    ),
+    Code.NO_ACTIVE_PORT: (
+        "{device} has no active InfiniBand port ({detail})",
+        "look at the cable, the switch port and the subnet manager",
+    ),
+    Code.NO_SUBNET_MANAGER: (
+        "{device} has a link but no subnet manager made its port active ({detail})",
+        "start the fabric's subnet manager, or look why it does not see this port",
+    ),
+    Code.NO_RDMA_STACK: (
+        "this kernel shows no RDMA devices: {detail}",
+        "load the driver of your HCAs (mlx5_ib) and ib_uverbs",
+    ),
+    Code.NO_INFINIBAND: (
+        "none of the {count} RDMA devices of this node can be offered",
+        "see the reason of each device in /status",
+    ),
+    Code.SEAT_UNKNOWN: (
+        "seat {seat} is not one of this node's",
+        "delete the pod; it was dealt by another plugin or before the hardware changed",
+    ),
+    Code.HCA_NOT_SOUND: (
+        "the HCA of seat {seat}, {device}, is not sound: {detail}",
+        "the container starts by itself as soon as the HCA is sound again",
+    ),
+    Code.DEVICE_DIRECTORY_FAILED: (
+        "the device nodes of {device} could not be laid out: {detail}",
+        "see that the agent may write below /run/railside and has the capability MKNOD",
+    ),
+}
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One entry of the catalogue with its facts filled in."""
+
+    code: Code
+    sentence: str
+    remedy: str
+
+
+def reason(code: Code, **facts: str) -> Reason:
+    """The entry of ``code`` with ``facts`` filled in. A missing fact is a bug and raises KeyError."""
+    sentence, remedy = _CATALOGUE[code]
+    return Reason(code=code, sentence=sentence.format_map(facts), remedy=remedy.format_map(facts))
