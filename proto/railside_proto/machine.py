@@ -1,4 +1,4 @@
-"""What a node is made of, in types that cannot be half filled: NUMA nodes, HCAs, GPUs and the paths between them.
+"""What a node is made of, in types that cannot be half filled: NUMA nodes, HCAs, GPUs and their paths.
 
 It answers which of two functions are near. It must not read anything, and knows nothing of pods.
 """
@@ -135,7 +135,7 @@ _SHARED_SWITCH: Final = 1
 
 
 def path_class(one: Function, other: Function) -> PathClass:
-    """The class of the path between two functions, by the bridges they share (rules of ``nvidia-smi topo -m``)."""
+    """The class of the path between two functions, by the bridges they share (as ``nvidia-smi topo -m``)."""
     if one.path[:1] != other.path[:1] or not one.path:
         return _between_host_bridges(one, other)
     shared = _common_prefix(one.path, other.path)

@@ -21,10 +21,12 @@ class Code(enum.StrEnum):
     UVERBS_NUMBERS_DIFFER = "UverbsNumbersDiffer"
     NO_ACTIVE_PORT = "NoActivePort"
     NO_SUBNET_MANAGER = "NoSubnetManager"
-    NO_RDMA_STACK = "NoRdmaStack"
-    NO_INFINIBAND = "NoInfiniBand"
+    NO_RDMA_DEVICES = "NoRdmaDevices"
+    NOTHING_TO_OFFER = "NothingToOffer"
     SEAT_UNKNOWN = "SeatUnknown"
+    HCA_GONE = "HcaGone"
     HCA_NOT_SOUND = "HcaNotSound"
+    LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
 
 
@@ -65,17 +67,25 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "{device} has a link but no subnet manager made its port active ({detail})",
         "start the fabric's subnet manager, or look why it does not see this port",
     ),
-    Code.NO_RDMA_STACK: (
-        "this kernel shows no RDMA devices: {detail}",
+    Code.NO_RDMA_DEVICES: (
+        "this kernel shows no RDMA devices (sys/class/infiniband is empty or missing)",
         "load the driver of your HCAs (mlx5_ib) and ib_uverbs",
     ),
-    Code.NO_INFINIBAND: (
-        "none of the {count} RDMA devices of this node can be offered",
+    Code.NOTHING_TO_OFFER: (
+        "none of this node's {count} RDMA devices can be offered: {devices}",
         "see the reason of each device in /status",
     ),
     Code.SEAT_UNKNOWN: (
         "seat {seat} is not one of this node's",
         "delete the pod; it was dealt by another plugin or before the hardware changed",
+    ),
+    Code.HCA_GONE: (
+        "the HCA at {address} is not there any more",
+        "look at dmesg for the device; containers that hold it must be restarted when it is back",
+    ),
+    Code.LOOK_FAILED: (
+        "the machine could not be looked at: {detail}",
+        "the container starts by itself as soon as the kernel answers; look at dmesg for a hanging device",
     ),
     Code.HCA_NOT_SOUND: (
         "the HCA of seat {seat}, {device}, is not sound: {detail}",

@@ -1,0 +1,64 @@
+# Every target does its own set-up: a fresh machine needs only Python 3.11 with pip, and for the cluster
+# suite apt and go. What is slow to make is kept outside the clone, in RAILSIDE_CACHE.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3.11
+UV_VERSION := 0.13.9
+export RAILSIDE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/railside
+UV := $(RAILSIDE_CACHE)/uv-$(UV_VERSION)/bin/uv
+BIN := .venv/bin
+MACHINE ?= tests/machines/ecs.hpcpni3.45xlarge.machine
+
+.PHONY: help
+help: ## say what there is
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(UV):
+	$(PYTHON) -m pip install --quiet --root-user-action=ignore --target $(RAILSIDE_CACHE)/uv-$(UV_VERSION) uv==$(UV_VERSION)
+
+.venv/.synced: uv.lock pyproject.toml $(UV)
+	$(UV) sync --quiet --locked --all-groups --all-extras --python $(PYTHON)
+	touch $@
+
+.PHONY: setup
+setup: .venv/.synced ## make the virtual environment in .venv
+
+.PHONY: demo
+demo: setup ## play a node without cluster, hardware or root
+	$(BIN)/railside demo $(MACHINE)
+
+.PHONY: test
+test: lint test-fast test-cluster ## everything that must pass before a change lands
+
+.PHONY: test-fast
+test-fast: setup ## what needs neither root nor services, in under 2 minutes
+	$(BIN)/python -m pytest tests/unit
+
+.PHONY: test-cluster
+test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
+	tests/cluster/run
+
+.PHONY: cluster
+cluster: setup ## the same real cluster for a person, with kubectl ready
+	tests/cluster/run --shell
+
+.PHONY: lint
+lint: setup ## format, rules, types, import layers, generated code
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-timings
+	$(BIN)/python scripts/protos.py --check
+	$(UV) lock --check --quiet
+
+.PHONY: format
+format: setup ## mend what can be mended by itself
+	$(BIN)/ruff format --quiet
+	$(BIN)/ruff check --quiet --fix
+
+.PHONY: proto
+proto: setup ## generate the kubelet's stubs anew
+	$(BIN)/python scripts/protos.py

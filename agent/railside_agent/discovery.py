@@ -1,0 +1,227 @@
+"""Gives what was read a meaning: a RawMachine becomes a Machine, every device left out with its reason.
+
+It must not read anything, and must not fail on anything read: what cannot be understood is left out and said.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from railside_agent.raw_machine import RawFunction, RawMachine, RawNumaNode, RawPort, RawRdmaDevice, RawUverbs
+from railside_proto.machine import (
+    DeviceNode,
+    Excluded,
+    Gpu,
+    Hca,
+    LinkLayer,
+    Machine,
+    NumaNode,
+    PciAddress,
+    Port,
+    PortState,
+)
+from railside_proto.reasons import Code, Reason, reason
+
+_GPU_VENDORS: Final = {"0x10de": "nvidia", "0x1002": "amd"}
+_GPU_CLASSES: Final = {
+    "nvidia": ("0x0300", "0x0302"),  # display and 3D controllers; 0x0680 is an NVSwitch
+    "amd": ("0x0300", "0x0380", "0x1200"),
+}
+_DRIVER_LINE: Final = re.compile(r"^(?P<key>[^:\n]+):[ \t]*(?P<value>[^\n]*)$", re.MULTILINE)
+
+
+def discover(raw: RawMachine) -> Machine:
+    """The machine that ``raw`` shows. Joins are exact, on ``ibdev`` and ``device``, never on numbers."""
+    numa_nodes = _numa_nodes(raw.numa_nodes)
+    places = _Places(raw.functions, numa_nodes)
+    looked_at = [_hca(device, raw, places) for device in raw.rdma_devices]
+    return Machine(
+        numa_nodes=numa_nodes,
+        hcas=tuple(sorted((one for one in looked_at if isinstance(one, Hca)), key=lambda hca: hca.address)),
+        gpus=_gpus(raw, places),
+        excluded=tuple(one for one in looked_at if isinstance(one, Excluded)),
+        rdma_cm=_rdma_cm(raw),
+        virtual_topology=raw.virtual_topology,
+    )
+
+
+class _Places:
+    """Where functions sit, by address in the kernel's spelling."""
+
+    def __init__(self, functions: Iterable[RawFunction], numa_nodes: tuple[NumaNode, ...]) -> None:
+        self._functions = {function.address: function for function in functions}
+        self._known_nodes = {node.number for node in numa_nodes}
+
+    def find(self, address: str) -> RawFunction:
+        """The function at ``address``; one without facts where the tree does not list it."""
+        return self._functions.get(address) or RawFunction(address=address, path=())
+
+    def numa_node(self, function: RawFunction) -> int | None:
+        """Its NUMA node, if the machine has that one: a hint for another node would bar the pod (kubelet)."""
+        number = _integer(function.numa_node)
+        return number if number in self._known_nodes else None
+
+
+def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Excluded:
+    if device.function is None:
+        return Excluded(name=device.name, reason=reason(Code.NO_PCI_FUNCTION, device=device.name))
+    function = places.find(device.function)
+    address = pci_address(device.function)
+    ports = tuple(port for port in map(_port, device.ports) if port is not None)
+    uverbs = _refusal(device, function, ports) or _uverbs_node(device, raw)
+    if isinstance(uverbs, Reason):
+        return Excluded(name=device.name, reason=uverbs, address=address)
+    return Hca(
+        address=address,
+        path=function.path,
+        numa_node=places.numa_node(function),
+        name=device.name,
+        node_guid=device.node_guid or "",
+        model=device.hca_type or "",
+        uverbs=uverbs,
+        ports=ports,
+    )
+
+
+def _refusal(device: RawRdmaDevice, function: RawFunction, ports: tuple[Port, ...]) -> Reason | None:
+    """Why a device is not this pool's, before asking whether it is complete."""
+    if function.physfn is not None:
+        return reason(Code.VIRTUAL_FUNCTION, device=device.name, parent=function.physfn)
+    return _link_refusal(device.name, ports)
+
+
+def _link_refusal(name: str, ports: tuple[Port, ...]) -> Reason | None:
+    layers = {port.link_layer for port in ports}
+    if not layers:
+        return reason(Code.NO_PORTS, device=name)
+    if LinkLayer.INFINIBAND in layers:
+        return None
+    code = Code.ETHERNET_LINK if LinkLayer.ETHERNET in layers else Code.LINK_LAYER_UNKNOWN
+    return reason(code, device=name)
+
+
+def _uverbs_node(device: RawRdmaDevice, raw: RawMachine) -> DeviceNode | Reason:
+    """The device node of an HCA, complete only when its numbers are those that the kernel says."""
+    entry = next((entry for entry in raw.uverbs if entry.ibdev == device.name), None)
+    if entry is None:
+        return _no_uverbs(device, "sys/class/infiniband_verbs has no entry for it")
+    numbers = _numbers(entry.dev)
+    if numbers is None:
+        return _no_uverbs(device, f"sys/class/infiniband_verbs/{entry.name}/dev cannot be read")
+    if raw.device_nodes is None:
+        return DeviceNode(name=entry.name, major=numbers[0], minor=numbers[1])
+    return _checked_node(device, entry, numbers, raw.device_nodes)
+
+
+def _checked_node(
+    device: RawRdmaDevice, entry: RawUverbs, numbers: tuple[int, int], nodes: tuple[DeviceNode, ...]
+) -> DeviceNode | Reason:
+    node = next((node for node in nodes if node.name == entry.name), None)
+    if node is None:
+        return _no_uverbs(device, f"/dev/infiniband/{entry.name} is not there")
+    if (node.major, node.minor) != numbers:
+        return reason(
+            Code.UVERBS_NUMBERS_DIFFER,
+            device=device.name,
+            node=entry.name,
+            found=f"{node.major}:{node.minor}",
+            expected=f"{numbers[0]}:{numbers[1]}",
+        )
+    return node
+
+
+def _no_uverbs(device: RawRdmaDevice, detail: str) -> Reason:
+    return reason(Code.UVERBS_MISSING, device=device.name, detail=detail)
+
+
+def _rdma_cm(raw: RawMachine) -> DeviceNode | None:
+    """The connection manager's node; optional, as verbs work without it."""
+    return next((node for node in raw.device_nodes or () if node.name == "rdma_cm"), None)
+
+
+def _port(raw: RawPort) -> Port | None:
+    number = _integer(raw.name)
+    if number is None:
+        return None
+    return Port(
+        number=number,
+        link_layer=_link_layer(raw.link_layer),
+        state=_port_state(raw.state),
+        rate_gbps=_leading_number(raw.rate),
+        lid=_integer(raw.lid) or 0,
+    )
+
+
+def _link_layer(text: str | None) -> LinkLayer:
+    known = {layer.value: layer for layer in LinkLayer}
+    return known.get(text or "", LinkLayer.UNSPECIFIED)
+
+
+def _port_state(text: str | None) -> PortState:
+    """``4: ACTIVE`` by its number; what cannot be read is as good as down."""
+    number = _integer((text or "").partition(":")[0])
+    return PortState(number) if number in set(PortState) else PortState.DOWN
+
+
+def _gpus(raw: RawMachine, places: _Places) -> tuple[Gpu, ...]:
+    told = {pci_address(gpu.address): gpu.information for gpu in raw.driver_gpus}
+    found = [_gpu(function, places, told.get(pci_address(function.address))) for function in raw.functions]
+    return tuple(sorted((gpu for gpu in found if gpu is not None), key=lambda gpu: gpu.address))
+
+
+def _gpu(function: RawFunction, places: _Places, information: str | None) -> Gpu | None:
+    vendor = _GPU_VENDORS.get(function.vendor or "")
+    if vendor is None or not (function.pci_class or "").startswith(_GPU_CLASSES[vendor]):
+        return None
+    facts = {line["key"].strip(): line["value"].strip() for line in _DRIVER_LINE.finditer(information or "")}
+    return Gpu(
+        address=pci_address(function.address),
+        path=function.path,
+        numa_node=places.numa_node(function),
+        vendor=vendor,
+        model=facts.get("Model", ""),
+        uuid=facts.get("GPU UUID"),
+    )
+
+
+def _numa_nodes(raw: Iterable[RawNumaNode]) -> tuple[NumaNode, ...]:
+    """Nodes with CPUs, by number: a GPU's memory is a node of its own and no place for a pod."""
+    nodes = (
+        NumaNode(
+            number=int(node.name.removeprefix("node")),
+            cpus=node.cpulist,
+            distances=tuple(int(text) for text in (node.distance or "").split() if text.isdecimal()),
+        )
+        for node in raw
+        if node.cpulist
+    )
+    return tuple(sorted(nodes, key=lambda node: node.number))
+
+
+def pci_address(text: str) -> PciAddress:
+    """One spelling for sysfs (``0000:18:00.0``) and NVIDIA's tools (``00000000:18:00.0``)."""
+    domain, _, rest = text.lower().partition(":")
+    return PciAddress(f"{int(domain, 16):04x}:{rest}") if _is_hex(domain) else PciAddress(text.lower())
+
+
+def _is_hex(text: str) -> bool:
+    return bool(text) and all(letter in "0123456789abcdef" for letter in text)
+
+
+def _numbers(text: str | None) -> tuple[int, int] | None:
+    major, _, minor = (text or "").partition(":")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+def _integer(text: str | None) -> int | None:
+    """A decimal or ``0x`` number, as the kernel prints both; None for anything else."""
+    try:
+        return int(text or "", 0)
+    except ValueError:
+        return None
+
+
+def _leading_number(text: str | None) -> float:
+    """``400 Gb/sec (4X NDR)`` is 400.0."""
+    match = re.match(r"\d+(\.\d+)?", text or "")
+    return float(match.group()) if match else 0.0

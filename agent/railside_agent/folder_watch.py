@@ -1,0 +1,64 @@
+"""Tells that something in a folder has changed, and never what: whoever waits looks again.
+
+It must not read the folder's files.
+"""
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from asyncinotify import Inotify, Mask
+from structlog.typing import FilteringBoundLogger
+
+POLL_SECONDS: Final = 0.2
+"""How often to look where the kernel grants no watch; the kubelet leaves 1.2 s from its start to the list."""
+
+LOOK_ANYWAY_SECONDS: Final = 5.0
+"""An event may be lost, and a watched folder may be replaced."""
+
+_CHANGES: Final = Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE_SELF | Mask.ATTRIB
+
+
+class FolderWatch:
+    """An inotify watch, or polling where there is none to be had (no folder yet, or the limit is used up)."""
+
+    def __init__(self, folder: Path, log: FilteringBoundLogger) -> None:
+        """Watch ``folder`` from ``async with`` on."""
+        self._folder = folder
+        self._log = log
+        self._inotify: Inotify | None = None
+
+    async def __aenter__(self) -> Self:
+        """Take a watch if there is one."""
+        try:
+            self._inotify = Inotify()
+            self._inotify.add_watch(self._folder, _CHANGES)
+        except OSError as error:
+            self._close()
+            self._log.warning(
+                "the folder is polled, as it cannot be watched", folder=str(self._folder), detail=str(error)
+            )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the watch back."""
+        self._close()
+
+    async def changed(self) -> None:
+        """Return when something may have changed, at the latest after a while."""
+        if self._inotify is None:
+            await asyncio.sleep(POLL_SECONDS)
+            return
+        try:
+            async with asyncio.timeout(LOOK_ANYWAY_SECONDS):
+                await self._inotify.get()
+        except TimeoutError:
+            pass
+
+    def _close(self) -> None:
+        if self._inotify is not None:
+            self._inotify.close()
+            self._inotify = None

@@ -1,0 +1,82 @@
+"""What was read of a tree, as text and without meaning: the one input of discovery.
+
+A None is a file that was missing or could not be read. It must not interpret anything.
+"""
+
+import msgspec
+
+from railside_proto.machine import DeviceNode
+
+
+class RawNumaNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder of sys/devices/system/node."""
+
+    name: str
+    cpulist: str | None
+    distance: str | None
+
+
+class RawFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """One PCI function: its address and the folders above it, host bridge first."""
+
+    address: str
+    path: tuple[str, ...]
+    vendor: str | None = None
+    device: str | None = None
+    pci_class: str | None = None
+    numa_node: str | None = None
+    physfn: str | None = None
+    """Address of the physical function, where this is a virtual one."""
+
+
+class RawPort(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder of sys/class/infiniband/NAME/ports."""
+
+    name: str
+    link_layer: str | None
+    state: str | None
+    rate: str | None
+    lid: str | None
+
+
+class RawRdmaDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of sys/class/infiniband."""
+
+    name: str
+    function: str | None
+    """Address of the PCI function that ``device`` points to."""
+    node_guid: str | None
+    hca_type: str | None
+    board_id: str | None
+    ports: tuple[RawPort, ...]
+
+
+class RawUverbs(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of sys/class/infiniband_verbs."""
+
+    name: str
+    ibdev: str | None
+    dev: str | None
+    """Numbers of its character device, ``231:192``."""
+
+
+class RawDriverGpu(msgspec.Struct, frozen=True, kw_only=True):
+    """What NVIDIA's driver says of one GPU: proc/driver/nvidia/gpus/ADDRESS/information."""
+
+    address: str
+    information: str | None
+
+
+class RawMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one look at a tree gave, each list sorted by name or address."""
+
+    numa_nodes: tuple[RawNumaNode, ...] = ()
+    functions: tuple[RawFunction, ...] = ()
+    rdma_devices: tuple[RawRdmaDevice, ...] = ()
+    uverbs: tuple[RawUverbs, ...] = ()
+    driver_gpus: tuple[RawDriverGpu, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] | None = None
+    """Nodes in dev/infiniband; None where the tree has no dev at all, as a recording has none."""
+    rdma_cm_dev: str | None = None
+    virtual_topology: bool = False
+    """Whether a regular file virtualTopology.xml is there."""

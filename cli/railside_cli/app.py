@@ -1,0 +1,78 @@
+"""``railside``: the commands that people type, and what each exit status means.
+
+It must not compute answers: each command has a module of its own.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from railside_agent.device_nodes import CharacterDevices
+from railside_agent.discovery import discover
+from railside_agent.sysfs import read_machine
+from railside_cli.demo import play
+from railside_cli.topo import picture, verdict
+
+FINE: Final = 0
+FINDING: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+
+Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
+
+app = App(
+    name="railside",
+    help="Pictures and reasons about a node's InfiniBand HCAs and GPUs.",
+    help_epilogue="Exit status: 0 fine, 1 something was found, 2 bad usage, 3 not reachable.",
+    version_flags=["--version"],
+)
+
+
+@app.command
+def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
+    """Draw NUMA nodes, switches, GPUs and HCAs, and how far each GPU is from each HCA.
+
+    Parameters
+    ----------
+    root
+        Where the machine's sys, proc and dev are: another root shows a recorded machine.
+    output
+        text for people, json for programs.
+    """
+    if not (root / "sys").is_dir():
+        print(f"railside: {root} holds no machine: there is no folder {root / 'sys'}", file=sys.stderr)
+        return UNREACHABLE
+    machine = discover(read_machine(root, CharacterDevices()))
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(machine)).decode())
+    else:
+        console = Console(highlight=False)
+        console.print(verdict(machine), style="bold")
+        console.print(picture(machine))
+    return FINE if machine.hcas else FINDING
+
+
+@app.command
+def demo(machine: Path) -> int:
+    """Play a node without hardware, cluster or root: pods come and go, a picture after each step.
+
+    Parameters
+    ----------
+    machine
+        The machine to play, as a text manifest.
+    """
+    return play(machine, Console(highlight=False))
+
+
+def main() -> int:
+    """Run the command line; return the exit status."""
+    status = app(result_action="return_value")
+    return status if isinstance(status, int) else FINE
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

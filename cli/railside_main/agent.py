@@ -1,0 +1,117 @@
+"""``railside-agent``: reads the settings, sets up logs and signals, and runs the agent.
+
+It must hold no decision about devices; what it prints is for the operator who starts it.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from railside_agent.app import Agent
+from railside_agent.settings import Resolved, SettingsError, descriptions, flag, resolve, variable
+from railside_runtime.logs import ForeignLogs, make_logger
+
+OK: Final = 0
+BROKEN: Final = 1
+USAGE: Final = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line. The exit status is 0 when told to stop, 1 when something broke, 2 for bad usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        resolved = _settings(options)
+    except SettingsError as error:
+        print(f"railside-agent: {error}", file=sys.stderr)
+        return USAGE
+    if options.command == "config":
+        print(_table(resolved))
+        return OK
+    return _run(resolved)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="railside-agent",
+        description="Offers this node's InfiniBand HCAs to its kubelet.",
+        epilog="Each flag can also be set in the file (camelCase) or as RAILSIDE_AGENT_UPPER_CASE.",
+    )
+    parser.add_argument("--version", action="version", version=f"railside-agent {version('railside')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run | config")
+    for name, meaning in (("run", "run the agent"), ("config", "print each setting's value and source, and stop")):
+        command = commands.add_parser(name, help=meaning, description=meaning)
+        command.add_argument("--config", metavar="FILE", type=Path, help="YAML file of settings")
+        for key, description in descriptions().items():
+            command.add_argument(flag(key), dest=key, metavar="VALUE", help=f"{description} (${variable(key)})")
+    return parser
+
+
+def _settings(options: argparse.Namespace) -> Resolved:
+    flags = {key: getattr(options, key) for key in descriptions()}
+    said = {key: text for key, text in flags.items() if text is not None}
+    file = _read(options.config) if options.config else {}
+    return resolve(file, os.environ, said, str(options.config or "the file"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any] | None)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise SettingsError(f"{path} is no YAML mapping of settings: {' '.join(str(error).split())}") from None
+    return content or {}
+
+
+def _table(resolved: Resolved) -> str:
+    rows = [(origin.key, msgspec.json.encode(origin.value).decode(), origin.source) for origin in resolved.origins]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return "\n".join(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}" for key, value, source in rows)
+
+
+def _run(resolved: Resolved) -> int:
+    settings = resolved.settings
+    log = make_logger(settings.log_level, settings.log_format)
+    logging.basicConfig(handlers=[ForeignLogs(log)], force=True)
+    log.info("starting", version=version("railside"), **{origin.key: origin.value for origin in resolved.origins})
+    try:
+        asyncio.run(_until_told_to_stop(Agent(settings, log)))
+    except ExceptionGroup as group:
+        broken = group
+    else:
+        log.info("stopped")
+        return OK
+    _explain(broken, log)
+    return BROKEN
+
+
+def _explain(broken: ExceptionGroup[Exception], log: FilteringBoundLogger) -> None:
+    """What the system refused is one sentence; anything else is a bug, and its trace is what helps."""
+    refused, bugs = broken.split(OSError)
+    for error in refused.exceptions if refused else ():
+        log.error("the system refused", detail=str(error))
+    if bugs is not None:
+        log.error("this is a bug", exc_info=bugs)
+
+
+async def _until_told_to_stop(agent: Agent) -> None:
+    """Run ``agent`` until SIGTERM or SIGINT, then cancel it and see it end."""
+    running = asyncio.current_task()
+    assert running is not None  # noqa: S101 -- a coroutine runs in a task
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.cancel)
+    try:
+        await agent.run()
+    except asyncio.CancelledError:
+        running.uncancel()

@@ -1,0 +1,64 @@
+"""One logger for a program: JSON lines for machines, coloured ones for a person at a terminal.
+
+It must not be configured globally: whoever logs is given the logger. Nothing secret goes into an event.
+"""
+
+import logging
+import sys
+from typing import Any, BinaryIO, Final, cast
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from railside_runtime.log_options import Format, Level
+
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def make_logger(level: Level, form: Format, stream: BinaryIO | None = None) -> FilteringBoundLogger:
+    """A logger that writes lines of at least ``level`` to ``stream`` (standard error)."""
+    out = stream or sys.stderr.buffer
+    console = form == "console" or (form == "auto" and out.isatty())
+    render: list[Processor] = [_console_line] if console else [_json_line]
+    return cast(
+        "FilteringBoundLogger",
+        structlog.wrap_logger(
+            structlog.BytesLogger(out),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", key="ts"),
+                structlog.processors.format_exc_info,
+                *render,
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        ),
+    )
+
+
+def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
+    first = {key: event.pop(key) for key in ("ts", "level", "event")}
+    return msgspec.json.encode({**first, **event}, enc_hook=str)
+
+
+def _console_line(logger: WrappedLogger, method: str, event: EventDict) -> bytes:
+    event["timestamp"] = event.pop("ts")
+    line = structlog.dev.ConsoleRenderer()(logger, method, event)
+    return str(line).encode()
+
+
+class ForeignLogs(logging.Handler):
+    """Passes on what libraries say through ``logging``, so that every line has one form."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        """Pass warnings and errors on to ``log``."""
+        super().__init__(level=logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log ``record`` with its logger's name."""
+        facts: dict[str, Any] = {"library": record.name}
+        if record.exc_info:
+            facts["exc_info"] = record.exc_info
+        say = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+        say(record.getMessage(), **facts)

@@ -1,0 +1,51 @@
+"""Answers /livez, /readyz and /status over HTTP. It must not decide what ready means, or what the status is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Never
+
+from aiohttp import web
+
+NotReady = tuple[str, ...]
+"""Sentences that say what is still missing; empty when ready."""
+
+
+class ProbeServer:
+    """Serves the probes of one program until cancelled."""
+
+    def __init__(
+        self, host: str, port: int, *, not_ready: Callable[[], NotReady], status: Callable[[], Awaitable[bytes]]
+    ) -> None:
+        """Listen on ``host``:``port``; ``status`` gives the JSON that /status answers."""
+        self._address = (host, port)
+        self._not_ready = not_ready
+        self._status = status
+
+    async def run(self) -> Never:
+        """Serve. Raises OSError when the address is taken or not ours."""
+        runner = web.AppRunner(self._application(), access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, *self._address).start()
+            while True:
+                await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    def _application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/livez", self._livez)
+        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/status", self._status_page)
+        return application
+
+    async def _livez(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        missing = self._not_ready()
+        text = "".join(f"{sentence}\n" for sentence in missing) or "ok\n"
+        return web.Response(status=503 if missing else 200, text=text)
+
+    async def _status_page(self, _request: web.Request) -> web.Response:
+        return web.Response(body=await self._status(), content_type="application/json")
