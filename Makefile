@@ -50,7 +50,7 @@ lint: setup ## format, rules, types, import layers, generated code
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo --no-timings
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/protos.py --check
 	$(UV) lock --check --quiet
 

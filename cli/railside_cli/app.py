@@ -13,6 +13,7 @@ from rich.console import Console
 
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
+from railside_agent.status import nothing_offered
 from railside_agent.sysfs import read_machine
 from railside_cli.demo import play
 from railside_cli.topo import picture, verdict
@@ -53,6 +54,9 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
         console = Console(highlight=False)
         console.print(verdict(machine), style="bold")
         console.print(picture(machine))
+        nothing = nothing_offered(machine)
+        if nothing is not None:
+            console.print(f"{nothing.sentence}\nNext: {nothing.remedy}", markup=False)
     return FINE if machine.hcas else FINDING
 
 

@@ -1,4 +1,133 @@
-"""x."""
+"""The demo: the real agent beside an embedded kubelet on a machine of text, told as a short story.
+
+It prints what the kubelet's side answered and nothing else: what the agent believes is not shown.
+"""
+
+import asyncio
+import contextlib
+import random
+import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
+
 from rich.console import Console
-def play(machine: Path, console: Console) -> int: return 0
+from rich.markup import escape
+
+from railside_agent.app import Agent
+from railside_agent.settings import Settings
+from railside_cli.node_picture import node_picture, uverbs
+from railside_proto.names import DEVICE_PLUGINS
+from railside_runtime.logs import make_logger
+from railside_sim.kubelet import EmbeddedKubelet
+from railside_sim.manifest import ManifestError, read_manifest
+from railside_sim.pods import Outcome, PodRequest, Running
+from railside_sim.stand_in_nodes import StandInNodes
+from railside_sim.tree import write_tree
+
+FINE: Final = 0
+UNEXPECTED: Final = 1
+USAGE: Final = 2
+
+_INTRODUCTION: Final = (
+    "The agent runs for real, on the tree of a machine that is only text, beside an embedded kubelet.\n"
+    "All below is what that kubelet and its containers saw. [dim]□ free  ■ held  ✗ ill[/]"
+)
+_SEED: Final = 20260312
+"""The kubelet deals at random inside a NUMA node; the story is told the same way each time."""
+
+
+def play(manifest: Path, console: Console) -> int:
+    """Play the demo on the machine of ``manifest``; return the exit status."""
+    try:
+        machine = read_manifest(manifest)
+    except (ManifestError, OSError) as error:
+        console.print(f"railside demo: {escape(str(error))}", style="red")
+        return USAGE
+    # Short, as a unix socket's path has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="railside-") as folder:
+        root = Path(folder)
+        write_tree(machine, root, make_node=StandInNodes().make)
+        return asyncio.run(_play(root, console))
+
+
+async def _play(root: Path, console: Console) -> int:
+    kubelet_dir = root / "var/lib/kubelet"
+    (kubelet_dir / DEVICE_PLUGINS).mkdir(parents=True)
+    rng = random.Random(_SEED)  # noqa: S311 -- a story, not a secret
+    async with (
+        EmbeddedKubelet(kubelet_dir, read_node=StandInNodes().read, rng=rng) as kubelet,
+        _agent(root, kubelet_dir),
+    ):
+        return await _Story(kubelet, console).tell()
+
+
+@contextlib.asynccontextmanager
+async def _agent(root: Path, kubelet_dir: Path) -> AsyncIterator[None]:
+    """The agent as a pod would run it, but for the device nodes: without root nobody can make real ones."""
+    settings = Settings(root=str(root), host_root=str(root), kubelet_dir=str(kubelet_dir), listen_port=0)
+    log = make_logger("error", "auto")
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(Agent(settings, log, StandInNodes()).run(), name="agent")
+        yield
+        running.cancel()
+
+
+class _Story:
+    """The steps, one picture each."""
+
+    def __init__(self, kubelet: EmbeddedKubelet, console: Console) -> None:
+        self._kubelet = kubelet
+        self._console = console
+        self._step = 0
+        self._never_shared = True
+
+    async def tell(self) -> int:
+        """Tell it; return the exit status."""
+        self._console.print(_INTRODUCTION)
+        await self._kubelet.until(self._offered)
+        offered = self._kubelet.status_of().allocatable
+        self._show("The agent has registered: the kubelet counts this node's HCAs")
+        first = await self._admit("train-0", 1)
+        self._show("A pod asks for one HCA, and sees that one alone")
+        await self._admit("train-1", 2)
+        self._show("A pod asks for two, and gets both from one NUMA node")
+        await self._fill(offered - 3)
+        await self._admit("late", 1)
+        self._show("All are taken: one pod more has to wait")
+        await self._kubelet.remove("train-1")
+        late = await self._admit("late", 1)
+        self._show("A pod ends, and the one that waited gets an HCA")
+        await self._kubelet.restart()
+        await self._kubelet.until(self._offered)
+        again = await self._kubelet.restart_container("train-0")
+        self._show("The kubelet restarts, then a container: it gets the HCA it had")
+        return self._judge(first, again, late)
+
+    def _judge(self, first: Outcome, again: Outcome, late: Outcome) -> int:
+        """Whether everything came as a user would expect, by what the kubelet's side saw."""
+        sound = self._never_shared and again == first and isinstance(late, Running)
+        self._console.print()
+        if not sound:
+            self._console.print("This is not what should have come: please report it.", style="red")
+            return UNEXPECTED
+        self._console.print("No HCA was ever in two pods, and the restart took none away.", style="bold green")
+        return FINE
+
+    async def _fill(self, count: int) -> None:
+        for number in range(count):
+            await self._admit(f"infer-{number}", 1)
+
+    async def _admit(self, name: str, count: int) -> Outcome:
+        return await self._kubelet.admit(PodRequest(name=name, count=count))
+
+    def _offered(self) -> bool:
+        return self._kubelet.status_of().allocatable > 0
+
+    def _show(self, title: str) -> None:
+        self._step += 1
+        in_hand = [node for pod in self._kubelet.pods.values() for node in uverbs(pod)]
+        self._never_shared &= len(in_hand) == len(set(in_hand))
+        self._console.print()
+        self._console.rule(f"{self._step}. {title}", align="left", style="dim")
+        self._console.print(node_picture(self._kubelet))

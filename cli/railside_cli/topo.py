@@ -28,11 +28,11 @@ def verdict(machine: Machine) -> str:
     near = sum(1 for gpu in machine.gpus if _nearest(gpu, machine.hcas) <= PathClass.PXB)
     parts = [
         _count(len(machine.hcas), "HCA") + " offered",
-        _count(len(machine.excluded), "device") + " left out",
+        f"{len(machine.excluded)} left out",
         _count(len(machine.gpus), "GPU"),
         _count(len(machine.numa_nodes), "NUMA node"),
     ]
-    beside = f"; {near} of {len(machine.gpus)} GPUs share a PCIe switch with an HCA" if machine.gpus else ""
+    beside = f"; {near} GPUs share a switch with an HCA" if machine.gpus else ""
     return ", ".join(parts) + beside
 
 
