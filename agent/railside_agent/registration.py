@@ -6,17 +6,18 @@ what the plugin offers.
 """
 
 import asyncio
+import contextlib
 import random
 from pathlib import Path
 from typing import Final, Never
 
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
-from grpclib.server import Server
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.folder_watch import FolderWatch
 from railside_agent.plugin import OPTIONS, DevicePlugin
+from railside_agent.plugin_server import serving
 from railside_agent.status import NOT_TRIED, RegistrationState
 from railside_proto.names import DEVICE_PLUGIN_API, DEVICE_PLUGINS, KUBELET_SOCKET
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
@@ -29,6 +30,11 @@ REGISTER_DEADLINE_SECONDS: Final = 15.0
 
 FIRST_RETRY_SECONDS: Final = 0.05
 LONGEST_RETRY_SECONDS: Final = 5.0
+UNSERVED_RETRY_SECONDS: Final = 0.5
+
+_Identity = tuple[int, int]
+_Sockets = tuple[_Identity | None, _Identity | None]
+"""The kubelet's socket and ours; a None is a socket that is not there."""
 
 
 class Registrar:
@@ -58,24 +64,23 @@ class Registrar:
 
     async def _serve_once(self, watch: FolderWatch) -> None:
         """Serve and stay registered until one of the two sockets is another."""
-        server = Server([self._plugin])
         try:
             await asyncio.to_thread(self._socket.unlink, missing_ok=True)
-            await server.start(path=str(self._socket))
-            before = await self._sockets()
-            await self._register(before)
-            while await self._sockets() == before:
-                await watch.changed()
-            self._log.info("the kubelet's sockets have changed; registering anew", resource=self._pool.resource)
+            async with serving(self._plugin, self._socket):
+                before = await self._sockets()
+                await self._register(before, watch)
+                await self._until_changed(before, watch)
         except OSError as error:
             self._say(registered=False, detail=f"{self._socket} cannot be served: {error}")
-            await asyncio.sleep(_jittered(LONGEST_RETRY_SECONDS))
-        finally:
-            server.close()
-            await server.wait_closed()
+            await asyncio.sleep(_jittered(UNSERVED_RETRY_SECONDS))
+        else:
+            self._say(registered=False, detail="the kubelet has restarted, or a socket is gone; registering anew")
 
-    async def _register(self, sockets: tuple[object, object]) -> None:
-        """Register, trying again ever more slowly, for as long as the sockets stay what they were."""
+    async def _register(self, sockets: _Sockets, watch: FolderWatch) -> None:
+        """Register, trying again ever more slowly, for as long as the sockets stay what they were.
+
+        A kubelet that comes back makes a new socket and must find us within 1.2 s, however long it was away.
+        """
         pause = FIRST_RETRY_SECONDS
         while await self._sockets() == sockets:
             problem = await self._try_to_register()
@@ -83,8 +88,14 @@ class Registrar:
                 self._say(registered=True, detail=f"registered as {self._pool.resource}")
                 return
             self._say(registered=False, detail=problem)
-            await asyncio.sleep(_jittered(pause))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_jittered(pause)):
+                    await self._until_changed(sockets, watch)
             pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+
+    async def _until_changed(self, sockets: _Sockets, watch: FolderWatch) -> None:
+        while await self._sockets() == sockets:
+            await watch.changed()
 
     async def _try_to_register(self) -> str | None:
         """Register once; what went wrong, or None."""
@@ -103,7 +114,7 @@ class Registrar:
             return f"the kubelet did not answer: {str(error) or type(error).__name__}"
         return None
 
-    async def _sockets(self) -> tuple[object, object]:
+    async def _sockets(self) -> _Sockets:
         return await _identity(self._kubelet), await _identity(self._socket)
 
     def _say(self, *, registered: bool, detail: str) -> None:
@@ -113,7 +124,7 @@ class Registrar:
         self.state.set(state)
 
 
-async def _identity(path: Path) -> tuple[int, int] | None:
+async def _identity(path: Path) -> _Identity | None:
     """Tells a socket from a later one of the same name: inode numbers alone are used again."""
     try:
         found = await asyncio.to_thread(path.lstat)

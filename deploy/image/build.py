@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Answers for the project's image: Debian's Python, the locked dependencies and the wheel, as an OCI layout.
 
-build.py [--output FOLDER] [--reference NAME:TAG]
+build.py [--output FOLDER] [--reference NAME]
 
 It must not hold what people type (the ``cli`` extra), a compiler, a shell or a package manager.
 The same inputs give the same digest. Layers that change seldom are kept outside the clone.
@@ -12,57 +12,160 @@ import compileall
 import configparser
 import hashlib
 import os
+import platform
 import py_compile
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+import base
 from oci import PROGRAM, Entry, files_below, write_layer, write_layout
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 REFERENCE = "docker.io/railside/railside:dev"
 PYTHON = (3, 11)
 #: Where Debian's Python looks for what Debian did not bring.
 SITE = "usr/local/lib/python3.11/dist-packages"
-SUITE = "bookworm"
-PACKAGES = ("libpython3.11-stdlib", "python3.11-minimal")
-#: Nothing in the image runs, reads or checks these.
-LEFT_OUT = (
-    *("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/lintian/*", "/usr/share/perl5/*"),
-    *("/usr/share/bash-completion/*", "/usr/share/polkit-1/*", "/usr/share/dpkg/*", "/usr/lib/systemd/*", "/usr/libexec/*"),
-    *("/usr/bin/dpkg*", "/usr/bin/tar", "/usr/bin/update-alternatives", "/usr/sbin/*", "/usr/lib/dpkg/*"),
-    *("/etc/cron.daily/*", "/etc/logrotate.d/*", "/etc/dpkg/*", "/etc/alternatives/*"),
-    *("/usr/lib/x86_64-linux-gnu/gconv/*", "/usr/lib/x86_64-linux-gnu/perl-base/*", "/usr/lib/python3.11/lib2to3/*"),
-    *("/usr/lib/python3.11/pydoc_data/*", "/usr/lib/python3.11/ensurepip/*", "/usr/lib/python3.11/lib-dynload/_test*"),
-)
-#: Run in the unpacked tree, in this order; ``$1`` is its folder.
-FINISHING = (
-    'rm -rf "$1"/var/lib/dpkg "$1"/var/lib/apt "$1"/var/cache/* "$1"/var/log/* "$1"/etc/apt "$1"/etc/dpkg "$1"/etc/fstab',
-    'rm -f "$1"/etc/hostname "$1"/etc/resolv.conf; mkdir -p "$1"/proc "$1"/sys "$1"/root "$1"/usr/local/bin',
-    'echo "root:x:0:0:root:/root:/sbin/nologin" >"$1"/etc/passwd; echo "root:x:0:" >"$1"/etc/group',
-    'ln -s python3.11 "$1"/usr/bin/python3',
-    # Hashes instead of times, so that the compiled files hold whatever time the layer gives them.
-    'chroot "$1" /usr/bin/python3.11 -m compileall -q -f --invalidation-mode unchecked-hash /usr/lib/python3.11',
-)
 CONFIG = {
     "Entrypoint": ["/usr/local/bin/railside-agent"],
     "Env": ["PATH=/usr/local/bin:/usr/bin", "LANG=C.UTF-8", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"],
 }
-#: Console scripts whose module starts so need the dependencies of this image only.
+#: Console scripts of this package need no more than what the image holds.
 PROGRAMS_OF = "railside_main."
 
 
-def run(*argv: str | Path, output: Path | None = None) -> None:
-    """Run a program of the build; ``SystemExit`` names it if it fails."""
+def run(*argv: str | Path) -> str:
+    """What the program printed; ``SystemExit`` with its complaint if it fails."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1"}
+    environment.pop("PYTHONPATH", None)
     words = [str(word) for word in argv]
     done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(words)} failed:\n{done.stderr}")
-    if output is not None:
-        output.write_text(done.stdout)
+        raise SystemExit(f"The image cannot be built: {' '.join(words[:3])} ... failed:\n{done.stderr}")
+    return done.stdout
+
+
+def cache() -> Path:
+    """The project's folder for what outlives a clone."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(os.environ.get("RAILSIDE_CACHE") or f"{home}/railside")
+
+
+def uv() -> str:
+    """The uv that locks and builds: named by ``UV``, on PATH, or the newest that set-up kept."""
+    kept = sorted(cache().glob("uv-*/bin/uv"))
+    found = os.environ.get("UV") or shutil.which("uv") or (str(kept[-1]) if kept else None)
+    if found is None:
+        raise SystemExit("The image cannot be built: no uv found; put it on PATH or name it by UV.")
+    return found
+
+
+def cached(name: str, inputs: bytes, make: Callable[[Path], None]) -> Path:
+    """The layer ``name`` of these inputs and this recipe, made if it is not kept yet."""
+    recipe = b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py")))
+    key = hashlib.sha256(recipe + inputs).hexdigest()[:16]
+    folder = cache() / "image"
+    folder.mkdir(parents=True, exist_ok=True)
+    layer = folder / f"{name}-{key}.tar"
+    if not layer.exists():
+        fresh = folder / f".{name}-{key}-{os.getpid()}.tar"
+        make(fresh)
+        fresh.rename(layer)
+    return layer
+
+
+def base_layer() -> Path:
+    """Debian's Python."""
+
+    def make(target: Path) -> None:
+        run(*base.command(str(target)))
+
+    return cached("base", b"", make)
+
+
+def dependencies_layer(scratch: Path) -> Path:
+    """The agent's locked dependencies, wheels only."""
+    export = ("--frozen", "--no-dev", "--no-emit-project", "--no-header", "--format", "requirements.txt")
+    requirements = scratch / "requirements.txt"
+    requirements.write_text(run(uv(), "export", *export))
+    target = ("--python", sys.executable, "--python-version", "3.11", "--python-platform", manylinux())
+    strict = ("--no-deps", "--only-binary", ":all:", "--require-hashes")
+
+    def make(layer: Path) -> None:
+        site = scratch / "site"
+        run(uv(), "pip", "install", "--target", site, *target, *strict, "-r", requirements)
+        shutil.rmtree(site / "bin", ignore_errors=True)
+        compile_site(site)
+        write_layer(layer, files_below(site, SITE))
+
+    return cached("dependencies", requirements.read_bytes(), make)
+
+
+def manylinux() -> str:
+    """The wheels that the base layer's libraries can carry."""
+    return f"{platform.machine()}-manylinux_2_28"
+
+
+def project_layer(scratch: Path) -> Path:
+    """The project's wheel and its programs."""
+    run(uv(), "build", "--wheel", "--out-dir", scratch / "wheel")
+    (wheel,) = (scratch / "wheel").glob("*.whl")
+    site = scratch / "project"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    compile_site(site)
+    (entry_points,) = site.glob("*.dist-info/entry_points.txt")
+    layer = scratch / "project.tar"
+    write_layer(layer, [*files_below(site, SITE), *programs(entry_points.read_text())])
+    return layer
+
+
+def programs(entry_points: str) -> list[Entry]:
+    """The console scripts that can run in the image."""
+    parsed = configparser.ConfigParser()
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
+    parsed.read_string(entry_points)
+    scripts = parsed["console_scripts"].items()
+    return [program(name, target) for name, target in scripts if target.startswith(PROGRAMS_OF)]
+
+
+def program(name: str, target: str) -> Entry:
+    """The console script ``name`` that calls ``package.module:function``."""
+    module, _, function = target.partition(":")
+    text = f"#!/usr/bin/python3\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+    return Entry(f"usr/local/bin/{name}", text.encode(), PROGRAM)
+
+
+def compile_site(site: Path) -> None:
+    """Compile what is to be imported, unless another Python builds than the one that will run it."""
+    if sys.version_info[:2] == PYTHON:
+        compileall.compile_dir(
+            site,
+            quiet=1,
+            stripdir=str(site),
+            prependdir=f"/{SITE}",
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+
+
+def main() -> None:
+    """Build the image and say what came out."""
+    parser = argparse.ArgumentParser(description="Build the project's image as an OCI layout.")
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "image")
+    parser.add_argument("--reference", default=REFERENCE)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        layers = [base_layer(), dependencies_layer(scratch), project_layer(scratch)]
+        digest = write_layout(options.output, options.reference, layers, CONFIG)
+        sizes = " + ".join(f"{layer.stat().st_size / 1e6:.1f}" for layer in layers)
+    sys.stdout.write(f"{options.reference} {digest} ({sizes} MB) in {options.output}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -73,9 +73,7 @@ def _entry(path: Path, name: str) -> Entry:
     return Entry(name, path.read_bytes(), PROGRAM if os.access(path, os.X_OK) else DATA)
 
 
-def write_layout(
-    folder: Path, reference: str, layers: Iterable[Path], config: Mapping[str, object]
-) -> str:
+def write_layout(folder: Path, reference: str, layers: Iterable[Path], config: Mapping[str, object]) -> str:
     """Make ``folder`` an OCI layout of one image, named by its full reference; return its digest."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "blobs" / "sha256").mkdir(parents=True)
