@@ -65,9 +65,10 @@ class Registrar:
     async def _serve_once(self, watch: FolderWatch) -> None:
         """Serve and stay registered until one of the two sockets is another."""
         try:
+            kubelet = await _identity(self._kubelet)
             await asyncio.to_thread(self._socket.unlink, missing_ok=True)
             async with serving(self._plugin, self._socket):
-                before = await self._sockets()
+                before = (kubelet, await _identity(self._socket))
                 await self._register(before, watch)
                 await self._until_changed(before, watch)
         except OSError as error:
@@ -82,7 +83,7 @@ class Registrar:
         A kubelet that comes back makes a new socket and must find us within 1.2 s, however long it was away.
         """
         pause = FIRST_RETRY_SECONDS
-        while await self._sockets() == sockets:
+        while await self._unchanged(sockets):
             problem = await self._try_to_register()
             if problem is None:
                 self._say(registered=True, detail=f"registered as {self._pool.resource}")
@@ -94,7 +95,7 @@ class Registrar:
             pause = min(2 * pause, LONGEST_RETRY_SECONDS)
 
     async def _until_changed(self, sockets: _Sockets, watch: FolderWatch) -> None:
-        while await self._sockets() == sockets:
+        while await self._unchanged(sockets):
             await watch.changed()
 
     async def _try_to_register(self) -> str | None:
@@ -114,8 +115,9 @@ class Registrar:
             return f"the kubelet did not answer: {str(error) or type(error).__name__}"
         return None
 
-    async def _sockets(self) -> _Sockets:
-        return await _identity(self._kubelet), await _identity(self._socket)
+    async def _unchanged(self, sockets: _Sockets) -> bool:
+        now = (await _identity(self._kubelet), await _identity(self._socket))
+        return now == sockets and None not in now
 
     def _say(self, *, registered: bool, detail: str) -> None:
         state = RegistrationState(registered=registered, detail=detail)
