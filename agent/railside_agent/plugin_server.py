@@ -1,0 +1,47 @@
+"""Serves a plugin on a unix socket, and hangs up when it ends.
+
+grpclib's own server cancels its handlers and leaves the connections open: the kubelet would go on believing in
+a plugin that no longer listens. It must not know what is served.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grpclib.server import Server
+
+if TYPE_CHECKING:
+    from grpclib._typing import IServable
+    from grpclib.protocol import H2Protocol
+
+
+@contextlib.asynccontextmanager
+async def serving(plugin: "IServable", socket: Path) -> AsyncIterator[None]:
+    """Serve ``plugin`` on ``socket`` for as long as the context lasts. Raises OSError where it cannot listen."""
+    server = _Server(plugin)
+    await server.start(path=str(socket))
+    try:
+        yield
+    finally:
+        server.hang_up()
+        await server.wait_closed()
+
+
+class _Server(Server):
+    def __init__(self, plugin: "IServable") -> None:
+        super().__init__([plugin])
+        self._connections: list[H2Protocol] = []
+
+    def _protocol_factory(self) -> "H2Protocol":
+        """Note each connection: the kubelet makes one for a registration, so the list stays short."""
+        connection = super()._protocol_factory()
+        self._connections.append(connection)
+        return connection
+
+    def hang_up(self) -> None:
+        """Stop listening, cancel every handler and close every connection."""
+        self.close()
+        for connection in self._connections:
+            if hasattr(connection, "processor"):
+                connection.processor.close()
