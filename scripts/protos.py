@@ -30,9 +30,7 @@ def differing(fresh_root: Path) -> list[Path]:
     fresh = generate(fresh_root)
     stale = [path for path in fresh if not _same(fresh_root / path, SOURCE_ROOT / path)]
     folder = SOURCE_ROOT / PACKAGE
-    committed = {
-        path.relative_to(SOURCE_ROOT) for path in [*folder.glob("*_pb2.py*"), *folder.glob("*_grpc.py")]
-    }
+    committed = {path.relative_to(SOURCE_ROOT) for path in [*folder.glob("*_pb2.py*"), *folder.glob("*_grpc.py")]}
     return sorted({*stale, *(committed - set(fresh))})
 
 

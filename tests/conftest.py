@@ -40,7 +40,9 @@ def make_tree(tmp_path: Path) -> MakeTree:
 def pytest_report_header() -> str:
     """Say in one line, never silently, where the recordings are or that their tests are left out."""
     folder = recordings_folder()
-    return f"recordings: {folder}" if folder.is_dir() else f"RECORDINGS MISSING, their tests are left out: {folder}"
+    return (
+        f"recordings: {folder}" if folder.is_dir() else f"RECORDINGS MISSING, their tests are left out: {folder}"
+    )
 
 
 def recordings_folder() -> Path:

@@ -60,7 +60,7 @@ class Agent:
         )
 
     async def run(self) -> Never:
-        """Serve until cancelled. Raises an ExceptionGroup when a part breaks, with an OSError for a taken port."""
+        """Serve until cancelled. Raises an ExceptionGroup when a part breaks; a ListenError is a taken port."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
             tasks.create_task(self._inventory.run(), name="inventory")

@@ -159,8 +159,9 @@ def _link_layer(text: str | None) -> LinkLayer:
 
 def _port_state(text: str | None) -> PortState:
     """``4: ACTIVE`` by its number; what cannot be read is as good as down."""
+    numbered = {state.number: state for state in PortState}
     number = _integer((text or "").partition(":")[0])
-    return PortState(number) if number in set(PortState) else PortState.DOWN
+    return numbered.get(-1 if number is None else number, PortState.DOWN)
 
 
 def _gpus(raw: RawMachine, places: _Places) -> tuple[Gpu, ...]:

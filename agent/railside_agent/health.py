@@ -12,5 +12,5 @@ def illness(hca: Hca) -> Reason | None:
     # INIT and ARMED are a working link that waits for the subnet manager.
     waiting = {PortState.INIT, PortState.ARMED} & set(states.values())
     code = Code.NO_SUBNET_MANAGER if waiting else Code.NO_ACTIVE_PORT
-    detail = ", ".join(f"port {number} is {state.name}" for number, state in sorted(states.items()))
+    detail = ", ".join(f"port {number} is {state}" for number, state in sorted(states.items()))
     return reason(code, device=hca.name, detail=detail)

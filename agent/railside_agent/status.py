@@ -64,7 +64,7 @@ def not_ready(view: View) -> tuple[str, ...]:
     if view.machine is None:
         return ("the machine has not been looked at yet",)
     if not view.offer:
-        return ()
+        return ("the seats are not listed yet",) if view.machine.hcas else ()
     if not view.registration.registered:
         return (view.registration.detail,)
     if view.registration.streams == 0:

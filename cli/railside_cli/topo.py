@@ -107,7 +107,7 @@ def _ports(hca: Hca) -> str:
 
 def _port(port: Port) -> str:
     layer = "" if port.link_layer is LinkLayer.INFINIBAND else f" {port.link_layer}"
-    return f"{port.rate_gbps:g} Gb/s {port.state.name}{layer}"
+    return f"{port.rate_gbps:g} Gb/s {port.state}{layer}"
 
 
 def _matrix(machine: Machine) -> Table:

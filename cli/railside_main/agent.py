@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from railside_agent.app import Agent
 from railside_agent.settings import Resolved, SettingsError, descriptions, flag, resolve, variable
 from railside_runtime.logs import ForeignLogs, make_logger
+from railside_runtime.probes import ListenError
 
 OK: Final = 0
 BROKEN: Final = 1
@@ -96,10 +97,10 @@ def _run(resolved: Resolved) -> int:
 
 
 def _explain(broken: ExceptionGroup[Exception], log: FilteringBoundLogger) -> None:
-    """What the system refused is one sentence; anything else is a bug, and its trace is what helps."""
-    refused, bugs = broken.split(OSError)
-    for error in refused.exceptions if refused else ():
-        log.error("the system refused", detail=str(error))
+    """A port that is taken is one sentence; anything else is a bug, and its trace is what helps."""
+    taken, bugs = broken.split(ListenError)
+    if taken is not None:
+        log.error("stopping", why="; ".join(str(error) for error in taken.exceptions))
     if bugs is not None:
         log.error("this is a bug", exc_info=bugs)
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import base
-from oci import PROGRAM, Entry, files_below, write_layer, write_layout
+from oci import PROGRAM, Entry, files_below, write_filtered, write_layer, write_layout
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -35,6 +35,7 @@ CONFIG = {
     "Entrypoint": ["/usr/local/bin/railside-agent"],
     "Env": ["PATH=/usr/local/bin:/usr/bin", "LANG=C.UTF-8", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"],
 }
+LAYERS_KEPT = 4
 #: Console scripts of this package need no more than what the image holds.
 PROGRAMS_OF = "railside_main."
 
@@ -76,14 +77,24 @@ def cached(name: str, inputs: bytes, make: Callable[[Path], None]) -> Path:
         fresh = folder / f".{name}-{key}-{os.getpid()}.tar"
         make(fresh)
         fresh.rename(layer)
+        forget_old(folder, name)
     return layer
 
 
-def base_layer() -> Path:
+def forget_old(folder: Path, name: str) -> None:
+    """Keep the newest layers of a name; images made of the others have them still."""
+    layers = sorted(folder.glob(f"{name}-*.tar"), key=lambda layer: layer.stat().st_mtime)
+    for layer in layers[:-LAYERS_KEPT]:
+        layer.unlink(missing_ok=True)
+
+
+def base_layer(scratch: Path) -> Path:
     """Debian's Python."""
 
-    def make(target: Path) -> None:
-        run(*base.command(str(target)))
+    def make(layer: Path) -> None:
+        unpacked = scratch / "base.tar"
+        run(*base.command(str(unpacked)))
+        write_filtered(unpacked, layer, base.is_kept)
 
     return cached("base", b"", make)
 
@@ -161,7 +172,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        layers = [base_layer(), dependencies_layer(scratch), project_layer(scratch)]
+        layers = [base_layer(scratch), dependencies_layer(scratch), project_layer(scratch)]
         digest = write_layout(options.output, options.reference, layers, CONFIG)
         sizes = " + ".join(f"{layer.stat().st_size / 1e6:.1f}" for layer in layers)
     sys.stdout.write(f"{options.reference} {digest} ({sizes} MB) in {options.output}\n")

@@ -10,7 +10,7 @@ import os
 import platform
 import shutil
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,15 @@ def _header(path: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     header = tarfile.TarInfo(path)
     header.type, header.mode = kind, mode
     return header  # owner root, time 0
+
+
+def write_filtered(source: Path, target: Path, is_kept: Callable[[str], bool]) -> None:
+    """Write the entries of the tar ``source`` whose path is kept, without their times."""
+    with tarfile.open(source) as given, tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
+        for member in given:
+            if is_kept(member.name):
+                member.mtime = 0
+                tar.addfile(member, given.extractfile(member) if member.isreg() else None)
 
 
 def files_below(folder: Path, at: str) -> list[Entry]:

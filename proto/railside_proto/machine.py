@@ -37,18 +37,23 @@ class LinkLayer(enum.StrEnum):
     UNSPECIFIED = "Unspecified"
 
 
-class PortState(enum.IntEnum):
-    """Logical state of a port, as numbered by sysfs ``state``."""
+class PortState(enum.StrEnum):
+    """Logical state of a port, in the words and in the order of sysfs ``state``."""
 
-    NOP = 0
-    DOWN = 1
-    INIT = 2
-    ARMED = 3
-    ACTIVE = 4
-    ACTIVE_DEFER = 5
+    NOP = "NOP"
+    DOWN = "DOWN"
+    INIT = "INIT"
+    ARMED = "ARMED"
+    ACTIVE = "ACTIVE"
+    ACTIVE_DEFER = "ACTIVE_DEFER"
+
+    @property
+    def number(self) -> int:
+        """How the kernel counts it: 0 for NOP to 5 for ACTIVE_DEFER."""
+        return list(PortState).index(self)
 
 
-class DeviceNode(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A character device under /dev/infiniband: its name there, its numbers, and how the host guards it."""
 
     name: str
@@ -60,7 +65,7 @@ class DeviceNode(msgspec.Struct, frozen=True, kw_only=True):
     gid: int = 0
 
 
-class Port(msgspec.Struct, frozen=True, kw_only=True):
+class Port(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One port of an HCA."""
 
     number: int
@@ -72,7 +77,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     """Local identifier; 0 when no subnet manager gave one."""
 
 
-class Function(msgspec.Struct, frozen=True, kw_only=True):
+class Function(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A PCI function and where it hangs."""
 
     address: PciAddress
@@ -82,7 +87,7 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
     """None where the firmware names no node, or one that the machine does not have."""
 
 
-class Hca(Function, frozen=True, kw_only=True):
+class Hca(Function, frozen=True, kw_only=True, rename="camel"):
     """An InfiniBand adapter that can be offered: its address is its identity, all names may change."""
 
     name: str
@@ -92,7 +97,7 @@ class Hca(Function, frozen=True, kw_only=True):
     model: str = ""
 
 
-class Gpu(Function, frozen=True, kw_only=True):
+class Gpu(Function, frozen=True, kw_only=True, rename="camel"):
     """A GPU; ``uuid`` is how the kubelet's GPU plugin calls it, None where no driver tells."""
 
     vendor: str
@@ -100,7 +105,7 @@ class Gpu(Function, frozen=True, kw_only=True):
     uuid: str | None = None
 
 
-class NumaNode(msgspec.Struct, frozen=True, kw_only=True):
+class NumaNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A place of CPUs. Nodes that hold only memory, as those of some GPUs, are not listed."""
 
     number: int
@@ -109,7 +114,7 @@ class NumaNode(msgspec.Struct, frozen=True, kw_only=True):
     distances: tuple[int, ...] = ()
 
 
-class Excluded(msgspec.Struct, frozen=True, kw_only=True):
+class Excluded(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An RDMA device that is not offered, and why."""
 
     name: str
@@ -117,7 +122,7 @@ class Excluded(msgspec.Struct, frozen=True, kw_only=True):
     address: PciAddress | None = None
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One node's hardware at one moment. All lists are sorted by number or address."""
 
     numa_nodes: tuple[NumaNode, ...] = ()

@@ -19,7 +19,7 @@ class Mode(enum.StrEnum):
     """As many as the pool's share."""
 
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
+class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One resource name and what stands behind it. A node has one pool unless told otherwise."""
 
     resource: str = RESOURCE
@@ -33,7 +33,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return self.resource.rpartition("/")[2]
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
+class Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the kubelet deals: a place at an HCA of a NUMA node; which one is said when the container starts."""
 
     id: str
@@ -41,7 +41,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     """NUMA nodes of the kubelet's hint; empty for a bare seat, which fits everywhere."""
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True):
+class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A container's seats and the HCAs that they mean since its last start."""
 
     seats: tuple[str, ...]

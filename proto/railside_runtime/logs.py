@@ -20,7 +20,7 @@ def make_logger(level: Level, form: Format, stream: BinaryIO | None = None) -> F
     """A logger that writes lines of at least ``level`` to ``stream`` (standard error)."""
     out = stream or sys.stderr.buffer
     console = form == "console" or (form == "auto" and out.isatty())
-    render: list[Processor] = [_console_line] if console else [_json_line]
+    render: list[Processor] = [_ConsoleLine(colours=out.isatty())] if console else [_json_line]
     return cast(
         "FilteringBoundLogger",
         structlog.wrap_logger(
@@ -41,10 +41,13 @@ def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
     return msgspec.json.encode({**first, **event}, enc_hook=str)
 
 
-def _console_line(logger: WrappedLogger, method: str, event: EventDict) -> bytes:
-    event["timestamp"] = event.pop("ts")
-    line = structlog.dev.ConsoleRenderer()(logger, method, event)
-    return str(line).encode()
+class _ConsoleLine:
+    def __init__(self, *, colours: bool) -> None:
+        self._renderer = structlog.dev.ConsoleRenderer(colors=colours)
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> bytes:
+        event["timestamp"] = event.pop("ts")
+        return str(self._renderer(logger, method, event)).encode()
 
 
 class ForeignLogs(logging.Handler):

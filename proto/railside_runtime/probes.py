@@ -1,6 +1,7 @@
 """Answers /livez, /readyz and /status over HTTP. It must not decide what ready means, or what the status is."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import Never
 
@@ -8,6 +9,10 @@ from aiohttp import web
 
 NotReady = tuple[str, ...]
 """Sentences that say what is still missing; empty when ready."""
+
+
+class ListenError(Exception):
+    """Raised by ``ProbeServer.run`` when its address is taken or not this host's; the operator reads it."""
 
 
 class ProbeServer:
@@ -22,15 +27,25 @@ class ProbeServer:
         self._status = status
 
     async def run(self) -> Never:
-        """Serve. Raises OSError when the address is taken or not ours."""
+        """Serve. Raises ListenError."""
         runner = web.AppRunner(self._application(), access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, *self._address).start()
+            await self._listen(runner)
             while True:
                 await asyncio.Event().wait()
         finally:
             await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        host, port = self._address
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise ListenError(
+                f"cannot listen on {host}:{port} ({why}); set another listenHost or listenPort"
+            ) from error
 
     def _application(self) -> web.Application:
         application = web.Application()

@@ -77,7 +77,7 @@ HW_COUNTERS: Final = (
 def port_files(port: PortPart, guid: str) -> dict[str, str | int]:
     """Every file of the port by its path below ports/N; ``guid`` is the port's, for its first GID."""
     return {
-        "state": f"{port.state.value}: {port.state.name}",
+        "state": f"{port.state.number}: {port.state}",
         "phys_state": f"{_PHYSICAL.get(port.phys, 0)}: {port.phys}",
         "rate": port.rate,
         "link_layer": str(port.link),

@@ -1,0 +1,77 @@
+"""Answers for the fixtures ``cluster``, ``node`` and ``kubectl`` of the tests on a real cluster.
+
+It must not skip: outside of tests/cluster/run these tests fail, and a run without a kubelet fails too.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import Cluster, MakeNode
+from harness.kubectl import Kubectl
+from harness.kubelet import NodeSettings
+from harness.node import ClusterNode
+from harness.places import Places
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.cluster)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    places = Places.of_this_run()
+    if places is not None and exitstatus == pytest.ExitCode.OK and not places.kubelet_marker.exists():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    places = Places.of_this_run()
+    if places is not None and not places.kubelet_marker.exists():
+        terminalreporter.write_line("No real kubelet ran: this run proves nothing, and fails.", red=True)
+
+
+@pytest.fixture(scope="session")
+def places() -> Places:
+    found = Places.of_this_run()
+    if found is None:
+        pytest.fail("These tests run in namespaces of their own: start them by tests/cluster/run.", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def cluster(places: Places) -> Iterator[Cluster]:
+    """The cluster of this run, with no node yet."""
+    with Cluster(places) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Cluster) -> Kubectl:
+    """Run kubectl as the cluster's administrator."""
+    return cluster.kubectl
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Iterator[MakeNode]:
+    """``node(numa=2, policy="best-effort", labels={...})`` makes a ready node that lasts for the test."""
+    with ExitStack() as nodes:
+
+        def make(
+            *,
+            numa: int = 1,
+            policy: str = "none",
+            scope: str = "container",
+            labels: Mapping[str, str] | None = None,
+            kubelet: Mapping[str, object] | None = None,
+            name: str | None = None,
+        ) -> ClusterNode:
+            settings = NodeSettings(numa, policy, scope, labels or {}, kubelet or {})
+            return nodes.enter_context(cluster.node(settings, name))
+
+        yield make

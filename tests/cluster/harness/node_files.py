@@ -1,0 +1,53 @@
+"""Answers for what a node sees of the file system: the machine's own, without leave to change it.
+
+It must not hide the work folder, nor the folder of the project.
+"""
+
+from pathlib import Path
+
+from harness import numa
+from harness.namespaces import Namespaces
+
+#: Folders that programs of a node fill; what is in them stays visible, what is written stays in the node.
+LAYERED = ("/var/lib", "/var/log")
+#: What a kubelet sets on its machine. A node's kubelet sets a copy.
+KERNEL_SETTINGS = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+
+
+def arrange(node: Namespaces, folder: Path, numa_nodes: int) -> None:
+    """Mount all that is the node's own; its files lie below ``folder``."""
+    node.run("mount", "--make-rshared", "/")
+    node.run("mount", "-t", "tmpfs", "-o", "mode=755", "run", "/run")
+    for path in LAYERED:
+        _layer(node, folder / "layers" / path.strip("/").replace("/", "-"), path)
+    # The kubelet measures the file system it lies on, and does not know layered ones.
+    node.run("mkdir", "-p", "/var/lib/kubelet")
+    node.run("mount", "-t", "tmpfs", "-o", "mode=755", "kubelet", "/var/lib/kubelet")
+    for name in KERNEL_SETTINGS:
+        _copy(node, folder / "settings", Path("/proc/sys") / name)
+    if numa_nodes > 1:
+        numa.write_tree(folder / "numa", numa_nodes)
+        node.run("mount", "--bind", folder / "numa", numa.SYSFS / "node")
+
+
+def _layer(node: Namespaces, folder: Path, path: str) -> None:
+    upper, work = folder / "upper", folder / "work"
+    upper.mkdir(parents=True)
+    work.mkdir()
+    node.run("mount", "-t", "overlay", "-o", f"lowerdir={path},upperdir={upper},workdir={work}", "node", path)
+
+
+def _copy(node: Namespaces, folder: Path, setting: Path) -> None:
+    if not setting.exists():
+        return
+    copy = folder / setting.name
+    folder.mkdir(exist_ok=True)
+    copy.write_text(setting.read_text())
+    node.run("mount", "--bind", copy, setting)

@@ -1,0 +1,116 @@
+"""The product on a node of the cluster: the DaemonSet of deploy/, on the tree of one of our machines.
+
+It answers for what must differ from a real node: where the machine's sys, dev and proc are. It must not change
+anything else of the manifest.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import devices, waiting
+from harness.cluster import Cluster
+from harness.kubelet import NodeSettings
+from harness.node import ClusterNode
+from harness.objects import Node, Pod
+from railside_agent.device_nodes import CharacterDevices
+from railside_proto.machine import LinkLayer
+from railside_proto.names import RESOURCE
+from railside_sim.manifest import read_manifest
+from railside_sim.parts import Manifest
+from railside_sim.tree import write_tree
+
+REPOSITORY = Path(__file__).parents[2]
+DAEMONSET = REPOSITORY / "deploy/agent/daemonset.yaml"
+MACHINE = REPOSITORY / "tests/machines/ecs.hpcpni3.45xlarge.machine"
+NAMESPACE = "railside"
+KUBELET_FOLDER = "/var/lib/kubelet"
+
+_ASK = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1], timeout=5).read().decode())"
+
+
+@dataclass(frozen=True)
+class InstalledAgent:
+    """The agent's DaemonSet with one pod, on one node."""
+
+    cluster: Cluster
+    node: ClusterNode
+    numbers: dict[str, devices.Number]
+    """Numbers of the character devices that stand in for the machine's, by the node's name."""
+
+    def status(self) -> dict[str, Any]:
+        """What the agent answers on its node's loopback."""
+        answer: dict[str, Any] = json.loads(self._ask("/status"))
+        return answer
+
+    def pod(self) -> str:
+        """Name of the agent's one pod."""
+        found = self.cluster.kubectl.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=railside-agent")
+        names = [one["metadata"]["name"] for one in found["items"] if "deletionTimestamp" not in one["metadata"]]
+        assert len(names) == 1, names
+        return str(names[0])
+
+    def await_ready(self) -> str:
+        """The name of the agent's pod, as soon as that is ready."""
+        name = self.pod()
+        self.cluster.kubectl.wait(Pod, name, lambda pod: pod.running, namespace=NAMESPACE, timeout_s=60)
+        return name
+
+    def await_offered(self, count: int) -> None:
+        """Return when the node says that it has ``count`` HCAs to give."""
+        self.cluster.kubectl.wait(Node, self.node.name, lambda node: offered(node) == (count, count))
+
+    def await_streams(self, count: int) -> None:
+        """Return when the kubelet holds ``count`` streams open: none while it is away, one when it listens."""
+        waiting.until(lambda: self.status()["registration"]["streams"] == count, f"{count} streams")
+
+    def _ask(self, path: str) -> str:
+        return self.node.run("python3", "-I", "-S", "-c", _ASK, f"http://127.0.0.1:9471{path}")
+
+
+def offered(node: Node) -> tuple[int, int]:
+    """Capacity and allocatable HCAs of a node."""
+    capacity, allocatable = (of.get(RESOURCE, "0") for of in (node.status.capacity, node.status.allocatable))
+    return int(capacity), int(allocatable)
+
+
+@contextmanager
+def installed_agent(cluster: Cluster, settings: NodeSettings) -> Iterator[InstalledAgent]:
+    """Make a node, put our machine's tree on it, and apply the DaemonSet."""
+    with cluster.node(settings) as node:
+        tree = node.folder / "machine"
+        machine = read_manifest(MACHINE)
+        numbers = _stand_ins(machine)
+        write_tree(machine, tree, make_node=CharacterDevices().make, numbers=numbers)
+        cluster.kubectl.apply(*_manifest(tree))
+        agent = InstalledAgent(cluster, node, numbers)
+        try:
+            cluster.kubectl("rollout", "status", "-n", NAMESPACE, "daemonset/railside-agent", "--timeout=90s")
+            yield agent
+        finally:
+            cluster.kubectl("delete", "-n", NAMESPACE, "daemonset/railside-agent", "--wait=false")
+
+
+def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
+    """A device of this kernel for each InfiniBand HCA of the machine, and one for rdma_cm."""
+    infiniband = [hca for hca in machine.hcas if any(port.link is LinkLayer.INFINIBAND for port in hca.ports)]
+    names = [f"uverbs{hca.uverbs}" for hca in infiniband]
+    return dict(zip([*names, "rdma_cm"], devices.stand_ins(len(names) + 1), strict=True))
+
+
+def _manifest(tree: Path) -> Iterator[dict[str, Any]]:
+    """The objects of deploy/agent, the machine's folders of the host taken from ``tree``."""
+    for manifest in yaml.safe_load_all(DAEMONSET.read_text(encoding="utf-8")):
+        if manifest["kind"] == "DaemonSet":
+            spec = manifest["spec"]["template"]["spec"]
+            for volume in spec["volumes"]:
+                path = volume["hostPath"]["path"]
+                if not path.startswith(KUBELET_FOLDER):
+                    volume["hostPath"]["path"] = f"{tree}{path}"
+            spec["containers"][0]["args"].append(f"--host-root={tree}")
+        yield manifest
