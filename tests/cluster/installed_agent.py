@@ -83,17 +83,31 @@ def offered(node: Node) -> tuple[int, int]:
 def installed_agent(cluster: Cluster, settings: NodeSettings) -> Iterator[InstalledAgent]:
     """Make a node, put our machine's tree on it, and apply the DaemonSet."""
     with cluster.node(settings) as node:
-        tree = node.folder / "machine"
-        machine = read_manifest(MACHINE)
-        numbers = _stand_ins(machine)
-        write_tree(machine, tree, make_node=CharacterDevices().make, numbers=numbers)
-        cluster.kubectl.apply(*_manifest(tree))
-        agent = InstalledAgent(cluster, node, numbers)
+        machine = lay_out_machine(node)
+        cluster.kubectl.apply(*manifests(machine.tree))
+        agent = InstalledAgent(cluster, node, machine.numbers)
         try:
             cluster.kubectl("rollout", "status", "-n", NAMESPACE, "daemonset/railside-agent", "--timeout=90s")
             yield agent
         finally:
             cluster.kubectl("delete", "-n", NAMESPACE, "daemonset/railside-agent", "--wait=false")
+
+
+@dataclass(frozen=True)
+class LaidOutMachine:
+    """A machine's tree on a node, and the numbers of its device nodes by name."""
+
+    tree: Path
+    numbers: dict[str, devices.Number]
+
+
+def lay_out_machine(node: ClusterNode) -> LaidOutMachine:
+    """Put our machine's tree on a node; devices of this kernel stand in for those of the HCAs."""
+    tree = node.folder / "machine"
+    machine = read_manifest(MACHINE)
+    numbers = _stand_ins(machine)
+    write_tree(machine, tree, make_node=CharacterDevices().make, numbers=numbers)
+    return LaidOutMachine(tree, numbers)
 
 
 def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
@@ -103,7 +117,7 @@ def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
     return dict(zip([*names, "rdma_cm"], devices.stand_ins(len(names) + 1), strict=True))
 
 
-def _manifest(tree: Path) -> Iterator[dict[str, Any]]:
+def manifests(tree: Path) -> Iterator[dict[str, Any]]:
     """The objects of deploy/agent, the machine's folders of the host taken from ``tree``."""
     for manifest in yaml.safe_load_all(DAEMONSET.read_text(encoding="utf-8")):
         if manifest["kind"] == "DaemonSet":

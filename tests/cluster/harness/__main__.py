@@ -31,7 +31,7 @@ def prepare(places: Places) -> str:
 def inner_command(places: Places, arguments: list[str]) -> list[str]:
     """What runs inside: the shell, or pytest over this folder."""
     if arguments[:1] == ["--shell"]:
-        return [sys.executable, "-m", "harness.shell", *arguments[1:]]
+        return [sys.executable, "-m", "cluster_shell", *arguments[1:]]
     chosen = any((ROOT / word.partition("::")[0]).exists() for word in arguments)
     where = [] if chosen else [str(TESTS)]
     return [sys.executable, "-m", "pytest", f"--basetemp={places.scratch / 'pytest'}", *where, *arguments]

@@ -1,22 +1,27 @@
-"""Answers for the cluster that a person gets: one node, kubectl ready, and a shell until they leave.
+"""Answers for the cluster that a person gets: one node, kubectl and our manifests ready, and a shell.
 
-``python -m harness.shell [shell arguments]``. It must not differ from the tests' cluster.
+``python -m cluster_shell [shell arguments]``. It must not differ from the tests' cluster.
 """
 
 import os
 import subprocess
 import sys
 
+import yaml
+
 from harness.cluster import Cluster
 from harness.kubelet import NodeSettings
 from harness.places import Places
+from installed_agent import MACHINE, lay_out_machine, manifests
 from railside_proto.names import MODE_LABEL
 
 SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={MODE_LABEL: "ib-shared"})
 WELCOME = """\
 A cluster of one node ({node}, {numa} NUMA nodes, topology policy {policy}) runs in this shell's namespaces.
-kubectl is ready. Logs: {workdir}/log and {workdir}/{node}/log. A shell on the node:
-  nsenter -t {pid} -a
+kubectl is ready. The agent, told that {node} is the machine of {machine}, and the document's Pod:
+  kubectl apply -f {manifest}
+  kubectl apply -f deploy/examples/rdma-test.yaml
+A shell on the node:  nsenter -t {pid} -a      Logs:  {workdir}/log and {workdir}/{node}/log
 Leave with "exit" or ctrl-D: the cluster and all that is in it end with this shell.
 """
 
@@ -27,9 +32,13 @@ def main(arguments: list[str]) -> int:
     if places is None:
         raise SystemExit("This shell needs the namespaces of tests/cluster/run --shell; start that instead.")
     with Cluster(places) as cluster, cluster.node(SETTINGS) as node:
+        manifest = places.workdir / "railside-agent.yaml"
+        manifest.write_text(yaml.safe_dump_all(manifests(lay_out_machine(node).tree)))
         sys.stderr.write(
             WELCOME.format(
                 node=node.name,
+                machine=MACHINE.stem,
+                manifest=manifest,
                 numa=SETTINGS.numa,
                 policy=SETTINGS.policy,
                 workdir=places.workdir,
