@@ -45,6 +45,10 @@ test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 cluster: setup ## the same real cluster for a person, with kubectl ready
 	tests/cluster/run --shell
 
+.PHONY: image
+image: setup ## the image, as an OCI layout in build/image (needs root and mmdebstrap)
+	$(BIN)/python deploy/image/build.py
+
 .PHONY: lint
 lint: setup ## format, rules, types, import layers, generated code
 	$(BIN)/ruff format --check --quiet

@@ -28,6 +28,8 @@ from railside_sim.tree import write_tree
 FINE: Final = 0
 UNEXPECTED: Final = 1
 USAGE: Final = 2
+FEWEST_HCAS: Final = 4
+"""Three for the first two pods, and one to fill up."""
 
 _INTRODUCTION: Final = (
     "The agent runs for real, on the tree of a machine that is only text, beside an embedded kubelet.\n"
@@ -85,8 +87,13 @@ class _Story:
     async def tell(self) -> int:
         """Tell it; return the exit status."""
         self._console.print(_INTRODUCTION)
-        await self._kubelet.until(self._offered)
+        with contextlib.suppress(TimeoutError):
+            await self._kubelet.until(self._offered)
         offered = self._kubelet.status_of().allocatable
+        if offered < FEWEST_HCAS:
+            sentence = f"This machine offers {offered} HCAs, and the story needs {FEWEST_HCAS}: see railside topo."
+            self._console.print(sentence, style="red")
+            return USAGE
         self._show("The agent has registered: the kubelet counts this node's HCAs")
         first = await self._admit("train-0", 1)
         self._show("A pod asks for one HCA, and sees that one alone")

@@ -4,7 +4,8 @@
 build.py [--output FOLDER] [--reference NAME]
 
 It must not hold what people type (the ``cli`` extra), a compiler, a shell or a package manager.
-The same inputs give the same digest. Layers that change seldom are kept outside the clone.
+The same inputs give the same digest, Debian's packages of the day among them. Layers that change seldom are kept
+outside the clone, the lowest until its recipe changes.
 """
 
 import argparse
