@@ -38,6 +38,8 @@ class Agent:
         root = Path(settings.root)
         nodes = nodes or CharacterDevices()
         self._log = log
+        # Looked up once: it reads files, and a probe must not.
+        self._version = version("railside")
         self._pool = Pool()
         self._memory = SeatMemory(root, self._pool, log)
         self._offer: Cell[Offer] = Cell(())
@@ -71,7 +73,7 @@ class Agent:
     def view(self) -> View:
         """The parts as they are now."""
         return View(
-            version=version("railside"),
+            version=self._version,
             pool=self._pool,
             machine=self._inventory.machine.value,
             offer=self._offer.value,

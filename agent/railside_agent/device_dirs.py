@@ -24,6 +24,7 @@ from railside_proto.pool import Container
 
 _GENERATION: Final = "start-"
 _FOLDER_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
 
 
 class DeviceDirectories:
@@ -72,7 +73,8 @@ class DeviceDirectories:
 
     def _make_folder(self, key: str) -> Path:
         folder = self._folder / key
-        (folder / INFO_FOLDER).mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        (folder / INFO_FOLDER).mkdir(parents=True, exist_ok=True)
+        (folder / INFO_FOLDER).chmod(_FOLDER_MODE)
         (folder / DEVICES_LINK).unlink(missing_ok=True)
         return folder
 
@@ -80,6 +82,7 @@ class DeviceDirectories:
 def _replace_text(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}")
     fresh.write_text(text)
+    fresh.chmod(_FILE_MODE)
     fresh.replace(path)
 
 

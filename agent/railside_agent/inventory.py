@@ -4,6 +4,7 @@ It must not decide what is offered, and must not lose what it knew when a look f
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Never
 
@@ -27,14 +28,23 @@ class Inventory:
     """The machine as of the last look."""
 
     def __init__(
-        self, root: Path, nodes: DeviceNodes, *, resync_seconds: float, log: FilteringBoundLogger
+        self,
+        root: Path,
+        nodes: DeviceNodes,
+        *,
+        resync_seconds: float,
+        log: FilteringBoundLogger,
+        deadline_seconds: float = LOOK_DEADLINE_SECONDS,
     ) -> None:
         """Look below ``root``; nothing is read before the first ``look``."""
         self._root = root
         self._nodes = nodes
         self._resync_seconds = resync_seconds
         self._log = log
+        self._deadline_seconds = deadline_seconds
         self._looking = asyncio.Lock()
+        # A look that hangs holds a thread for as long; of its own, so that no other part of the agent runs out.
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="look")
         self.machine: Cell[Machine | None] = Cell(None)
 
     async def look(self) -> Machine:
@@ -42,10 +52,10 @@ class Inventory:
         # One look at a time: an older one must not overwrite what a newer one saw.
         async with self._looking:
             try:
-                async with asyncio.timeout(LOOK_DEADLINE_SECONDS):
-                    machine = await asyncio.to_thread(self._look)
+                async with asyncio.timeout(self._deadline_seconds):
+                    machine = await asyncio.get_running_loop().run_in_executor(self._reader, self._look)
             except TimeoutError:
-                raise LookError(f"sysfs did not answer within {LOOK_DEADLINE_SECONDS:.0f} s") from None
+                raise LookError(f"sysfs did not answer within {self._deadline_seconds:g} s") from None
             self.machine.set(machine)
             return machine
 

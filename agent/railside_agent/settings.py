@@ -53,8 +53,10 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     origins: tuple[Setting, ...]
 
 
-_SERVICE_LINK: Final = re.compile(AGENT_ENVIRONMENT + r"(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_.*)?)")
-"""What Kubernetes puts into every pod's environment for a Service that is called railside-agent."""
+_SERVICE_LINK: Final = re.compile(
+    AGENT_ENVIRONMENT + r"(.+_)?(SERVICE_(HOST|PORT)(_.*)?=.*|PORT_\d+_.*|PORT=(tcp|udp|sctp)://.*)"
+)
+"""What Kubernetes puts into every pod's environment for Services such as railside-agent and railside-agent-x."""
 
 _FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Settings)}
 
@@ -87,7 +89,7 @@ def resolve(
     """
     variables = {variable(key): key for key in _FIELDS}
     _refuse_unknown(file, _FIELDS, file_name)
-    ours = {name: text for name, text in environment.items() if _is_ours(name)}
+    ours = {name: text for name, text in environment.items() if _is_ours(name, text)}
     _refuse_unknown(ours, variables, "the environment")
     said: dict[str, Setting] = {}
     for key, value in file.items():
@@ -102,8 +104,8 @@ def resolve(
     return Resolved(settings=settings, origins=tuple(origins))
 
 
-def _is_ours(name: str) -> bool:
-    return name.startswith(AGENT_ENVIRONMENT) and not _SERVICE_LINK.fullmatch(name)
+def _is_ours(name: str, text: str) -> bool:
+    return name.startswith(AGENT_ENVIRONMENT) and not _SERVICE_LINK.fullmatch(f"{name}={text}")
 
 
 def _setting(key: str, value: object, source: str) -> Setting:

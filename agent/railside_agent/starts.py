@@ -1,6 +1,6 @@
 """What happens to a container on its way: it is dealt seats, and at each start it is bound and laid out.
 
-It orders the steps and keeps the deadlines; what they mean is decided in the core.
+It orders the steps and keeps the deadlines. It must not decide what they mean: the core does.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The demo: the real agent beside an embedded kubelet on a machine of text, told as a short story.
 
-It prints what the kubelet's side answered and nothing else: what the agent believes is not shown.
+It prints what the kubelet's side answered. It must not show what the agent believes.
 """
 
 import asyncio

@@ -1,0 +1,166 @@
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server, Stream
+from tests.unit.builders import LogLines, hca, machine
+
+from railside_agent.binding import Bound, Refused
+from railside_agent.container_edits import ContainerEdits, edits
+from railside_agent.plugin import DevicePlugin
+from railside_agent.registration import Registrar
+from railside_agent.seats import offer
+from railside_proto.names import RESOURCE
+from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
+from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase
+from railside_proto.pool import Pool
+from railside_runtime.cell import Cell
+from railside_sim.kubelet import EmbeddedKubelet
+from railside_sim.pods import ResourceStatus
+from railside_sim.stand_in_nodes import StandInNodes
+
+_OFFER = offer(machine(hca(1), hca(2, 1)), Pool())
+_WHOLE = ResourceStatus(capacity=2, allocatable=2)
+
+
+class _Starts:
+    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
+        return edits(Pool(), seats, "", virtual_topology=False)
+
+    async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
+        return Bound(seats=seats, hcas=())
+
+
+class _RefusingKubelet(RegistrationBase):
+    """Refuses a number of registrations, then takes one."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self.asked: Cell[int] = Cell(0)
+
+    async def Register(self, stream: Stream[pb.RegisterRequest, pb.Empty]) -> None:  # noqa: N802 - the wire's name
+        await stream.recv_message()
+        self.asked.set(self.asked.value + 1)
+        if self.asked.value <= self.refusals:
+            raise GRPCError(Status.UNKNOWN, "requested API version v1beta1 is not supported")
+        await stream.send_message(pb.Empty())
+
+
+def _kubelet(folder: Path) -> EmbeddedKubelet:
+    return EmbeddedKubelet(folder, read_node=StandInNodes().read, rng=random.Random(1))  # noqa: S311 -- not a secret
+
+
+@pytest.fixture
+def registrar(kubelet_dir: Path, written: LogLines) -> Registrar:
+    return Registrar(Pool(), DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log)
+
+
+@asynccontextmanager
+async def _running(registrar: Registrar) -> AsyncIterator[None]:
+    task = asyncio.create_task(registrar.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+
+@asynccontextmanager
+async def _serving(kubelet: RegistrationBase, kubelet_dir: Path) -> AsyncIterator[None]:
+    folder = kubelet_dir / "device-plugins"
+    folder.mkdir()
+    server = Server([kubelet])
+    await server.start(path=str(folder / "kubelet.sock"))
+    try:
+        yield
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def _whole(kubelet: EmbeddedKubelet) -> None:
+    await kubelet.until(lambda: kubelet.status_of() == _WHOLE)
+
+
+async def test_a_plugin_is_registered_and_its_list_is_taken(registrar: Registrar, kubelet_dir: Path) -> None:
+    """The kubelet counts every seat, and the state says that it is registered."""
+    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+        await _whole(kubelet)
+        state = await registrar.state.until(lambda state: state.registered)
+        assert f"registered as {RESOURCE}" == state.detail
+
+
+async def test_a_kubelet_that_restarts_has_the_plugin_again(registrar: Registrar, kubelet_dir: Path) -> None:
+    """After each restart of the kubelet the same ids are back within its 1.2 s (B-DP-22, B-DP-23)."""
+    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+        for _ in range(5):
+            await _whole(kubelet)
+            await kubelet.restart()
+            await kubelet.until(lambda: kubelet.status_of() == _WHOLE, timeout_s=1.2)
+
+
+async def test_a_kubelet_may_come_later_than_the_agent(registrar: Registrar, kubelet_dir: Path) -> None:
+    """Without a kubelet the agent waits, says for what, and registers as soon as it comes (B-DP-28)."""
+    async with _running(registrar):
+        state = await registrar.state.until(lambda state: "waiting" in state.detail)
+        socket_path = kubelet_dir / "device-plugins/kubelet.sock"
+        assert f"waiting for the kubelet's socket {socket_path}" == state.detail
+        async with _kubelet(kubelet_dir) as kubelet:
+            await _whole(kubelet)
+
+
+async def test_a_refusal_is_told_and_tried_again(
+    registrar: Registrar, kubelet_dir: Path, written: LogLines
+) -> None:
+    """The kubelet's words are the detail, each try waits longer, and one that is taken ends it (B-DP-26, -27)."""
+    kubelet = _RefusingKubelet(refusals=3)
+    async with _serving(kubelet, kubelet_dir), _running(registrar):
+        refused = await registrar.state.until(lambda state: "refused" in state.detail)
+        assert refused.detail == "the kubelet refused: requested API version v1beta1 is not supported"
+        await registrar.state.until(lambda state: state.registered)
+    assert kubelet.asked.value == 4
+    assert [line["registered"] for line in written.lines] == [False, True]
+
+
+async def test_long_pauses_do_not_delay_the_next_kubelet(registrar: Registrar, kubelet_dir: Path) -> None:
+    """While tries fail ever more slowly, a new kubelet is noticed at once (B-DP-27, B-DP-28)."""
+    refusing = _RefusingKubelet(refusals=100)
+    async with _running(registrar):
+        async with _serving(refusing, kubelet_dir):
+            # The pause after this try is at least 1.6 s.
+            await refusing.asked.until(lambda tries: tries == 7)
+        async with _kubelet(kubelet_dir) as kubelet:
+            await kubelet.until(lambda: kubelet.status_of() == _WHOLE, timeout_s=1.2)
+
+
+async def test_a_socket_that_was_left_behind_is_replaced(registrar: Registrar, kubelet_dir: Path) -> None:
+    """A plugin that was killed leaves its socket's file; the next one serves all the same (B-DP-36)."""
+    async with _kubelet(kubelet_dir) as kubelet:
+        (kubelet_dir / "device-plugins/railside-infiniband-rdma.sock").write_text("left behind")
+        async with _running(registrar):
+            await _whole(kubelet)
+
+
+async def test_a_socket_that_is_deleted_is_served_anew(registrar: Registrar, kubelet_dir: Path) -> None:
+    """Whoever empties the folder does not make the plugin unreachable for good (B-DP-23)."""
+    own = kubelet_dir / "device-plugins/railside-infiniband-rdma.sock"
+    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+        await _whole(kubelet)
+        await registrar.state.until(lambda state: state.registered)
+        own.unlink()
+        await kubelet.until(lambda: own.is_socket() and kubelet.status_of() == _WHOLE)
+
+
+async def test_a_folder_that_cannot_be_written_is_told(registrar: Registrar, kubelet_dir: Path) -> None:
+    """A folder in the place of the socket is said in the state, and the agent stays up (B-DP-45)."""
+    async with _kubelet(kubelet_dir):
+        (kubelet_dir / "device-plugins/railside-infiniband-rdma.sock").mkdir()
+        async with _running(registrar):
+            state = await registrar.state.until(lambda state: "cannot be served" in state.detail)
+            assert not state.registered

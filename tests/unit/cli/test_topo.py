@@ -1,0 +1,97 @@
+import io
+
+import pytest
+from rich.console import Console, RenderableType
+from tests.unit.builders import gpu, hca, machine, port
+
+from railside_cli.topo import gpu_names, picture, verdict
+from railside_proto.machine import Excluded, LinkLayer, Machine, PortState
+from railside_proto.reasons import Code, reason
+
+_BOND = Excluded(name="mlx5_bond_0", reason=reason(Code.ETHERNET_LINK, device="mlx5_bond_0"))
+
+
+def _drawn(thing: RenderableType) -> list[str]:
+    """What a person reads, line by line, blanks made single."""
+    stream = io.StringIO()
+    Console(file=stream, width=160, color_system=None).print(thing)
+    return [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(Machine(), "0 HCAs offered, 0 left out, 0 GPUs, 0 NUMA nodes", id="nothing"),
+        pytest.param(
+            machine(hca(1), excluded=(_BOND,)), "1 HCA offered, 1 left out, 0 GPUs, 2 NUMA nodes", id="no-gpu"
+        ),
+        pytest.param(
+            machine(hca(1), gpus=(gpu(9, ("pci0000:09",)),)),
+            "1 HCA offered, 0 left out, 1 GPU, 2 NUMA nodes; 0 GPUs share a switch with an HCA",
+            id="far",
+        ),
+    ],
+)
+def test_the_verdict_is_one_line(seen: Machine, expected: str) -> None:
+    """The verdict counts what there is."""
+    assert expected == verdict(seen)
+
+
+def test_the_verdict_of_our_machine(our_machine: Machine) -> None:
+    """Every GPU of our machine has an HCA beside it."""
+    expected = "8 HCAs offered, 1 left out, 8 GPUs, 2 NUMA nodes; 8 GPUs share a switch with an HCA"
+    assert expected == verdict(our_machine)
+
+
+def test_the_matrix_of_our_machine(our_machine: Machine) -> None:
+    """Below the tree stands the matrix that people know from ``nvidia-smi topo -m``."""
+    lines = _drawn(picture(our_machine))
+    header = "mlx5_0 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_8 mlx5_9"
+    assert lines[lines.index(header) + 1] == "GPU0 PIX NODE NODE NODE SYS SYS SYS SYS"
+
+
+def test_the_tree_of_our_machine(our_machine: Machine) -> None:
+    """A switch stands above the GPU and the HCA that share it, and ends with their ports."""
+    lines = _drawn(picture(our_machine))
+    switch = next(index for index, line in enumerate(lines) if "switch 0000:16:00.0" in line)
+    assert "GPU0 0000:18:00.0 NVIDIA H800" in lines[switch + 1]
+    assert "mlx5_0 0000:1a:00.0 uverbs0 400 Gb/s ACTIVE" in lines[switch + 2]
+
+
+def test_what_is_left_out_stands_last_with_its_reason(our_machine: Machine) -> None:
+    """The bond is drawn with the reason's sentence (B-DP-5)."""
+    last = _drawn(picture(our_machine))[-1]
+    assert last == "mlx5_bond_0 mlx5_bond_0 speaks Ethernet on every port, and this pool offers InfiniBand"
+
+
+@pytest.mark.parametrize(
+    ("seen", "line"),
+    [
+        pytest.param(machine(hca(1, None)), "NUMA node unknown", id="numa-node-unknown"),
+        pytest.param(machine(hca(1, path=())), "place unknown", id="place-unknown"),
+        pytest.param(machine(hca(1)), "pci0000:01", id="below-the-host-bridge"),
+        pytest.param(
+            machine(hca(1, path=("pci0000:01", "0000:01:01.0"))), "root port 0000:01:01.0", id="root-port"
+        ),
+        pytest.param(machine(), "NUMA 1 cpus 4-7", id="empty-numa-node"),
+        pytest.param(
+            machine(hca(1, ports=(port(PortState.DOWN), port(number=2, link_layer=LinkLayer.ETHERNET)))),
+            "0 Gb/s DOWN, 0 Gb/s ACTIVE Ethernet",
+            id="two-ports",
+        ),
+    ],
+)
+def test_odd_machines_are_drawn(seen: Machine, line: str) -> None:
+    """A machine of which little is known is drawn with what is known."""
+    assert any(line in drawn for drawn in _drawn(picture(seen)))
+
+
+def test_names_cannot_break_the_drawing() -> None:
+    """What the kernel says is shown as it stands, not taken as markup."""
+    assert any("[bold]x" in line for line in _drawn(picture(machine(hca(1, name="[bold]x")))))
+
+
+def test_gpus_are_counted_by_address(our_machine: Machine) -> None:
+    """GPU0 is the one of the lowest address, as NVIDIA's tools count."""
+    names = gpu_names(our_machine)
+    assert (names["0000:18:00.0"], names["0000:da:00.0"]) == ("GPU0", "GPU7")

@@ -1,0 +1,43 @@
+"""What the fast suite shares."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import MACHINES
+from tests.unit.builders import LogLines, seen
+
+from railside_proto.machine import Machine
+from railside_sim.manifest import read_manifest
+from railside_sim.stand_in_nodes import StandInNodes
+from railside_sim.tree import write_tree
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_loop_by_accident() -> None:
+    """Without this, pytest-asyncio asks Python 3.11 for the current loop, which makes one that nobody closes."""
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture
+def written() -> LogLines:
+    """A logger, and what was written to it."""
+    return LogLines()
+
+
+@pytest.fixture
+def kubelet_dir() -> Iterator[Path]:
+    """A folder whose sockets' paths are short enough for the kernel (107 bytes)."""
+    with tempfile.TemporaryDirectory(prefix="kubelet-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def our_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """What the agent sees of the machine that the platform sells for InfiniBand."""
+    root = tmp_path_factory.mktemp("ours")
+    manifest = read_manifest(MACHINES / "ecs.hpcpni3.45xlarge.machine")
+    write_tree(manifest, root, make_node=StandInNodes().make)
+    return seen(root)

@@ -1,0 +1,134 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from railside_main.agent import main
+
+_PROGRAM = [sys.executable, "-c", "from railside_main.agent import main; raise SystemExit(main())"]
+_SECONDS = 20.0
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("RAILSIDE_AGENT_"):
+            monkeypatch.delenv(name)
+
+
+def test_config_prints_each_value_and_its_source(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One line a setting: what it is, and who said so."""
+    file = tmp_path / "agent.yaml"
+    file.write_text("resyncSeconds: 5\n")
+    monkeypatch.setenv("RAILSIDE_AGENT_LOG_LEVEL", "debug")
+    status = main(["config", "--config", str(file), "--root", "/host"])
+    lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert status == 0
+    assert [
+        ["root", '"/host"', "--root"],
+        ["hostRoot", '""', "default"],
+        ["kubeletDir", '"/var/lib/kubelet"', "default"],
+        ["listenHost", '"127.0.0.1"', "default"],
+        ["listenPort", "9471", "default"],
+        ["resyncSeconds", "5.0", str(file)],
+        ["logLevel", '"debug"', "RAILSIDE_AGENT_LOG_LEVEL"],
+        ["logFormat", '"auto"', "default"],
+    ] == lines
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "sentence"),
+    [
+        pytest.param("listenPort: 0", [], "listenPort is 0 (from {file}); it must be a number", id="value"),
+        pytest.param("port: 1", [], "{file} sets 'port', which is no setting", id="unknown"),
+        pytest.param("[1, 2]", [], "{file} is no YAML mapping of settings: ", id="no-mapping"),
+        pytest.param("a: [", [], "{file} is no YAML mapping of settings: ", id="no-yaml"),
+        pytest.param(None, [], "{file} cannot be read: No such file or directory", id="no-file"),
+        pytest.param("", ["--root", "x"], "root is 'x' (from --root); it must be an absolute path", id="flag"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "config"])
+def test_bad_settings_are_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    command: str,
+    content: str | None,
+    flags: list[str],
+    sentence: str,
+) -> None:
+    """Whoever starts the program reads one line that says what to mend (B-DP-61)."""
+    file = tmp_path / "agent.yaml"
+    if content is not None:
+        file.write_text(content)
+    status = main([command, "--config", str(file), *flags])
+    told = capsys.readouterr().err
+    assert (status, told.count("\n")) == (2, 1)
+    assert told.startswith("railside-agent: " + sentence.format(file=file))
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--unknown"]])
+def test_a_bad_command_line_is_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """A command that does not exist is bad usage."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert (ended.value.code, "usage: railside-agent" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_ends_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGTERM and SIGINT end the agent in order."""
+    with _started(tmp_path, _free_port()) as agent:
+        events = [_event_of(agent)]
+        while events[-1] != "nothing is offered":
+            events.append(_event_of(agent))
+        agent.send_signal(number)
+        _, rest = agent.communicate(timeout=_SECONDS)
+    assert agent.returncode == 0
+    assert (events[0], json.loads(rest.splitlines()[-1])["event"]) == ("starting", "stopped")
+
+
+def test_a_taken_port_is_a_sentence_and_status_1(tmp_path: Path) -> None:
+    """A port that another program has ends the agent with what to set, and without a trace."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with _started(tmp_path, port) as agent:
+            _, told = agent.communicate(timeout=_SECONDS)
+    last = json.loads(told.splitlines()[-1])
+    sentence = f"cannot listen on 127.0.0.1:{port} (Address already in use); set another listenHost or listenPort"
+    assert (1, sentence) == (agent.returncode, last["why"])
+    assert "Traceback" not in told
+
+
+@contextmanager
+def _started(root: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
+    """The program on a machine without anything."""
+    flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port)]
+    with subprocess.Popen([*_PROGRAM, "run", *flags], stderr=subprocess.PIPE, text=True) as agent:  # noqa: S603 -- our own program
+        try:
+            yield agent
+        finally:
+            agent.kill()
+
+
+def _event_of(agent: "subprocess.Popen[str]") -> str:
+    assert agent.stderr is not None
+    event: str = json.loads(agent.stderr.readline())["event"]
+    return event
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,88 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from railside_runtime.probes import ListenError, NotReady, ProbeServer
+
+
+class _Program:
+    """Something to probe."""
+
+    def __init__(self, *missing: str) -> None:
+        self.missing = missing
+
+    def not_ready(self) -> NotReady:
+        return self.missing
+
+    async def status(self) -> bytes:
+        return b'{"fine": true}'
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def _served(program: _Program) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session that waits until the server listens; the server ends with it."""
+    port = _free_port()
+    server = ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status)
+    serving = asyncio.create_task(server.run())
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        while not await _listens(session):
+            await asyncio.wait([serving], timeout=0.01)
+        yield session
+    serving.cancel()
+    await asyncio.wait([serving])
+    assert serving.cancelled()
+
+
+async def _listens(session: aiohttp.ClientSession) -> bool:
+    try:
+        async with session.get("/livez"):
+            return True
+    except aiohttp.ClientConnectionError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("missing", "path", "expected"),
+    [
+        pytest.param((), "/livez", (200, "ok\n"), id="alive"),
+        pytest.param(("not yet",), "/livez", (200, "ok\n"), id="alive-though-not-ready"),
+        pytest.param((), "/readyz", (200, "ok\n"), id="ready"),
+        pytest.param(("no list", "no kubelet"), "/readyz", (503, "no list\nno kubelet\n"), id="not-ready"),
+        pytest.param((), "/status", (200, '{"fine": true}'), id="status"),
+        pytest.param((), "/nothing", (404, "404: Not Found"), id="unknown-path"),
+    ],
+)
+async def test_probes(missing: tuple[str, ...], path: str, expected: tuple[int, str]) -> None:
+    """Alive is always alive; ready is told with every sentence of what is missing."""
+    async with _served(_Program(*missing)) as session, session.get(path) as answer:
+        assert expected == (answer.status, await answer.text())
+
+
+async def test_status_is_json() -> None:
+    """/status says that it is JSON."""
+    async with _served(_Program()) as session, session.get("/status") as answer:
+        assert answer.content_type == "application/json"
+
+
+async def test_a_taken_port_is_one_sentence() -> None:
+    """A port that another program has is told with the settings that mend it, and not served around."""
+    program = _Program()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError) as error:
+            await ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status).run()
+    sentence = f"cannot listen on 127.0.0.1:{port} (Address already in use); set another listenHost or listenPort"
+    assert sentence == str(error.value)
