@@ -5,7 +5,7 @@ By identity for now: a seat means the HCA it was made for. It must not touch fil
 
 import msgspec
 
-from railside_agent.health import illness
+from railside_agent.health import sound_hca
 from railside_agent.seats import Offer
 from railside_proto.machine import Hca, Machine
 from railside_proto.reasons import Code, Reason, reason
@@ -37,12 +37,7 @@ def _bind_one(seat: str, offer: Offer, machine: Machine) -> Hca | Reason:
     address = next((offered.hca for offered in offer if offered.seat.id == seat), None)
     if address is None:
         return reason(Code.SEAT_UNKNOWN, seat=seat)
-    hca = next((hca for hca in machine.hcas if hca.address == address), None)
-    if hca is None:
-        return _not_sound(seat, address, reason(Code.HCA_GONE, address=address))
-    ill = illness(hca)
-    return _not_sound(seat, hca.name, ill) if ill else hca
-
-
-def _not_sound(seat: str, device: str, why: Reason) -> Reason:
-    return reason(Code.HCA_NOT_SOUND, seat=seat, device=device, detail=why.sentence)
+    found = sound_hca(address, machine)
+    if isinstance(found, Reason):
+        return reason(Code.HCA_NOT_SOUND, seat=seat, device=address, detail=found.sentence)
+    return found

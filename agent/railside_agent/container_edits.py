@@ -9,7 +9,7 @@ import hashlib
 import msgspec
 
 from railside_agent.binding import Bound
-from railside_proto.machine import DeviceNode, Hca, Machine
+from railside_proto.machine import DeviceNode, Hca, Machine, PciAddress
 from railside_proto.names import CONTAINER_DEVICES, CONTAINER_INFO, RUN_DIR, TOPOLOGY_DIR
 from railside_proto.pool import Container, Pool
 
@@ -117,6 +117,21 @@ def _given(hca: Hca) -> _Given:
         numa_node=hca.numa_node,
         device=f"{CONTAINER_DEVICES}/{hca.uverbs.name}",
     )
+
+
+def still_true(container: Container, laid_out: frozenset[DeviceNode], machine: Machine) -> bool:
+    """Whether what is laid out for ``container`` is what its HCAs are called and numbered on ``machine`` now.
+
+    The kubelet can start a container without asking us, right after its own restart: what is no longer true
+    must be gone by then, as the same name and numbers may be another pod's HCA.
+    """
+    now = {hca.address: _numbers(hca.uverbs) for hca in machine.hcas}
+    given = {_numbers(node) for node in laid_out}
+    return all(now.get(PciAddress(address)) in given for address in container.hcas)
+
+
+def _numbers(node: DeviceNode) -> tuple[str, int, int]:
+    return (node.name, node.major, node.minor)
 
 
 def read_allocation(text: bytes) -> Container | None:

@@ -35,11 +35,12 @@ def discover(raw: RawMachine) -> Machine:
     numa_nodes = _numa_nodes(raw.numa_nodes)
     places = _Places(raw.functions, numa_nodes)
     looked_at = [_hca(device, raw, places) for device in raw.rdma_devices]
+    hcas, twins = _one_each([one for one in looked_at if isinstance(one, Hca)])
     return Machine(
         numa_nodes=numa_nodes,
-        hcas=tuple(sorted((one for one in looked_at if isinstance(one, Hca)), key=lambda hca: hca.address)),
+        hcas=hcas,
         gpus=_gpus(raw, places),
-        excluded=tuple(one for one in looked_at if isinstance(one, Excluded)),
+        excluded=(*(one for one in looked_at if isinstance(one, Excluded)), *twins),
         rdma_cm=_rdma_cm(raw),
         virtual_topology=raw.virtual_topology,
     )
@@ -134,9 +135,24 @@ def _no_uverbs(device: RawRdmaDevice, detail: str) -> Reason:
     return reason(Code.UVERBS_MISSING, device=device.name, detail=detail)
 
 
+def _one_each(found: list[Hca]) -> tuple[tuple[Hca, ...], tuple[Excluded, ...]]:
+    """One HCA for each address, sorted by it. A function's further RDMA devices are left out: one is not two."""
+    kept: dict[PciAddress, Hca] = {}
+    twins: list[Excluded] = []
+    for hca in sorted(found, key=lambda hca: (hca.address, hca.name)):
+        if hca.address in kept:
+            why = reason(Code.SAME_FUNCTION, device=hca.name, other=kept[hca.address].name, address=hca.address)
+            twins.append(Excluded(name=hca.name, reason=why, address=hca.address))
+        else:
+            kept[hca.address] = hca
+    return tuple(kept.values()), tuple(twins)
+
+
 def _rdma_cm(raw: RawMachine) -> DeviceNode | None:
-    """The connection manager's node; optional, as verbs work without it."""
-    return next((node for node in raw.device_nodes or () if node.name == "rdma_cm"), None)
+    """The connection manager's node, if its numbers are the kernel's; optional, as verbs work without it."""
+    numbers = _numbers(raw.rdma_cm_dev)
+    nodes = (node for node in raw.device_nodes or () if node.name == "rdma_cm")
+    return next((node for node in nodes if (node.major, node.minor) == numbers), None)
 
 
 def _port(raw: RawPort) -> Port | None:

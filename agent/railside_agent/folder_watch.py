@@ -4,6 +4,7 @@ It must not read the folder's files.
 """
 
 import asyncio
+import contextlib
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -17,48 +18,58 @@ POLL_SECONDS: Final = 0.2
 LOOK_ANYWAY_SECONDS: Final = 5.0
 """An event may be lost, and a watched folder may be replaced."""
 
-_CHANGES: Final = Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE_SELF | Mask.ATTRIB
+_CHANGES: Final = (
+    Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ATTRIB
+)
+_FOLDER_GONE: Final = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UNMOUNT
 
 
 class FolderWatch:
-    """An inotify watch, or polling where there is none to be had (no folder yet, or the limit is used up)."""
+    """An inotify watch, or polling while there is none to be had (no folder yet, or the limit is used up)."""
 
     def __init__(self, folder: Path, log: FilteringBoundLogger) -> None:
         """Watch ``folder`` from ``async with`` on."""
         self._folder = folder
         self._log = log
         self._inotify: Inotify | None = None
+        self._told = False
 
     async def __aenter__(self) -> Self:
         """Take a watch if there is one."""
-        try:
-            self._inotify = Inotify()
-            self._inotify.add_watch(self._folder, _CHANGES)
-        except OSError as error:
-            self._close()
-            self._log.warning(
-                "the folder is polled, as it cannot be watched", folder=str(self._folder), detail=str(error)
-            )
+        self._take()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the watch back."""
-        self._close()
+        self._give_back()
 
     async def changed(self) -> None:
-        """Return when something may have changed, at the latest after a while."""
+        """Return when something may have changed, at the latest after a while. One may wait at a time."""
         if self._inotify is None:
             await asyncio.sleep(POLL_SECONDS)
+            self._take()
             return
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_ANYWAY_SECONDS):
-                await self._inotify.get()
-        except TimeoutError:
-            pass
+                event = await self._inotify.get()
+                if event.mask & _FOLDER_GONE:
+                    self._give_back()
 
-    def _close(self) -> None:
+    def _take(self) -> None:
+        try:
+            self._inotify = Inotify()
+            self._inotify.add_watch(self._folder, _CHANGES)
+        except OSError as error:
+            self._give_back()
+            if not self._told:
+                self._log.warning(
+                    "the folder is polled, as it cannot be watched", folder=str(self._folder), detail=str(error)
+                )
+            self._told = True
+
+    def _give_back(self) -> None:
         if self._inotify is not None:
             self._inotify.close()
             self._inotify = None

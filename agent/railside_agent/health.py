@@ -1,6 +1,6 @@
 """Says whether an HCA is sound at one moment. It must not remember anything."""
 
-from railside_proto.machine import Hca, LinkLayer, PortState
+from railside_proto.machine import Hca, LinkLayer, Machine, PciAddress, PortState
 from railside_proto.reasons import Code, Reason, reason
 
 
@@ -14,3 +14,12 @@ def illness(hca: Hca) -> Reason | None:
     code = Code.NO_SUBNET_MANAGER if waiting else Code.NO_ACTIVE_PORT
     detail = ", ".join(f"port {number} is {state}" for number, state in sorted(states.items()))
     return reason(code, device=hca.name, detail=detail)
+
+
+def sound_hca(address: PciAddress, machine: Machine) -> Hca | Reason:
+    """The HCA at ``address``, or why it cannot be used: it is ill, left out, or not there."""
+    hca = next((hca for hca in machine.hcas if hca.address == address), None)
+    if hca is not None:
+        return illness(hca) or hca
+    left_out = next((one.reason for one in machine.excluded if one.address == address), None)
+    return left_out or reason(Code.HCA_GONE, address=address)

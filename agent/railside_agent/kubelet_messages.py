@@ -19,7 +19,7 @@ def _device(offered: OfferedSeat) -> pb.Device:
     nodes = [pb.NUMANode(ID=number) for number in offered.seat.numa_nodes]
     return pb.Device(
         ID=offered.seat.id,
-        health=UNHEALTHY if offered.illness else HEALTHY,
+        health=HEALTHY if offered.counted else UNHEALTHY,
         # No TopologyInfo and an empty one differ: the first fits everywhere, the second nowhere.
         topology=pb.TopologyInfo(nodes=nodes) if nodes else None,
     )

@@ -3,6 +3,9 @@
 It must not decide anything: it reads requests, asks, and answers.
 """
 
+import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from grpclib.const import Status
@@ -44,8 +47,15 @@ class DevicePlugin(DevicePluginBase):
         """List what ``offer`` holds; hand containers to ``starts``."""
         self._offer = offer
         self._starts = starts
+        self._calls: Cell[int] = Cell(0)
         self.streams: Cell[int] = Cell(0)
         """How many ListAndWatch streams the kubelet holds open; 0 means that it does not listen to us."""
+
+    async def settled(self, patience_seconds: float) -> None:
+        """Return when no call about a container is under way, or after a while: one that is cut fails its pod."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_seconds):
+                await self._calls.until(lambda calls: calls == 0)
 
     async def GetDevicePluginOptions(self, stream: "Stream[pb.Empty, pb.DevicePluginOptions]") -> None:  # noqa: N802
         """Say that PreStartContainer must be called."""
@@ -55,41 +65,42 @@ class DevicePlugin(DevicePluginBase):
     async def ListAndWatch(self, stream: "Stream[pb.Empty, pb.ListAndWatchResponse]") -> None:  # noqa: N802
         """Send the whole list at once, and again at each change, until the kubelet or the server goes."""
         await stream.recv_message()
-        self.streams.set(self.streams.value + 1)
-        try:
+        with _counted(self.streams):
             async for offer in self._offer.changes():
                 await stream.send_message(device_list(offer))
-        finally:
-            self.streams.set(self.streams.value - 1)
 
     async def GetPreferredAllocation(  # noqa: N802
-        self, stream: "Stream[pb.PreferredAllocationRequest, pb.PreferredAllocationResponse]"
+        self, _stream: "Stream[pb.PreferredAllocationRequest, pb.PreferredAllocationResponse]"
     ) -> None:
-        """Answer with the first seats that meet the request. The kubelet does not ask while the option is off."""
-        request = await _received(stream)
-        answers = [
-            pb.ContainerPreferredAllocationResponse(deviceIDs=_first_choice(one))
-            for one in request.container_requests
-        ]
-        await stream.send_message(pb.PreferredAllocationResponse(container_responses=answers))
+        """Not offered by the options, so the kubelet does not ask: in ib-shared one seat is as good as another."""
+        raise GRPCError(Status.UNIMPLEMENTED, "this plugin has no preference")
 
     async def Allocate(self, stream: "Stream[pb.AllocateRequest, pb.AllocateResponse]") -> None:  # noqa: N802
         """Answer for each container; never an error, as that would fail the pod for good."""
         request = await _received(stream)
-        answers = [
-            allocate_answer(await self._starts.deal(tuple(one.devices_ids))) for one in request.container_requests
-        ]
-        await stream.send_message(pb.AllocateResponse(container_responses=answers))
+        with _counted(self._calls):
+            edits = [await self._starts.deal(tuple(one.devices_ids)) for one in request.container_requests]
+            await stream.send_message(pb.AllocateResponse(container_responses=map(allocate_answer, edits)))
 
     async def PreStartContainer(  # noqa: N802
         self, stream: "Stream[pb.PreStartContainerRequest, pb.PreStartContainerResponse]"
     ) -> None:
         """Let the container start, or fail with a sentence that the kubelet shows in the pod's status."""
         request = await _received(stream)
-        outcome = await self._starts.start(tuple(request.devices_ids))
-        if isinstance(outcome, Refused):
-            raise GRPCError(Status.UNAVAILABLE, f"railside: {outcome.reason.sentence}")
-        await stream.send_message(pb.PreStartContainerResponse())
+        with _counted(self._calls):
+            outcome = await self._starts.start(tuple(request.devices_ids))
+            if isinstance(outcome, Refused):
+                raise GRPCError(Status.UNAVAILABLE, f"railside: {outcome.reason.sentence}")
+            await stream.send_message(pb.PreStartContainerResponse())
+
+
+@contextlib.contextmanager
+def _counted(cell: Cell[int]) -> Iterator[None]:
+    cell.set(cell.value + 1)
+    try:
+        yield
+    finally:
+        cell.set(cell.value - 1)
 
 
 async def _received(stream: "Stream[Request, Answer]") -> Request:
@@ -97,8 +108,3 @@ async def _received(stream: "Stream[Request, Answer]") -> Request:
     if request is None:
         raise GRPCError(Status.INVALID_ARGUMENT, "the call carried no message")
     return request
-
-
-def _first_choice(request: pb.ContainerPreferredAllocationRequest) -> list[str]:
-    wanted = dict.fromkeys([*request.must_include_deviceIDs, *request.available_deviceIDs])
-    return list(wanted)[: request.allocation_size]

@@ -1,10 +1,13 @@
 """Serves a plugin on a unix socket, and hangs up when it ends.
 
 grpclib's own server cancels its handlers and leaves the connections open: the kubelet would go on believing in
-a plugin that no longer listens. It must not know what is served.
+a plugin that no longer listens. It must not know what is served. (railside_sim has the like for its own
+servers: the judge shares no code with the judged.)
 """
 
+import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +20,28 @@ if TYPE_CHECKING:
 
 
 @contextlib.asynccontextmanager
-async def serving(plugin: "IServable", socket: Path) -> AsyncIterator[None]:
-    """Serve ``plugin`` on ``socket`` for as long as the context lasts. Raises OSError where it cannot listen."""
+async def serving(plugin: "IServable", path: Path) -> AsyncIterator[None]:
+    """Serve ``plugin`` on ``path`` for as long as the context lasts. Raises OSError where it cannot listen."""
     server = _Server(plugin)
-    await server.start(path=str(socket))
+    await server.start(sock=await asyncio.to_thread(_bound, path))
     try:
         yield
     finally:
         server.hang_up()
         await server.wait_closed()
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket at ``path``, in the place of whatever was there, that root alone may talk to."""
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        bound.bind(str(path))
+        path.chmod(0o600)
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 class _Server(Server):

@@ -22,7 +22,6 @@ class RawFunction(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     path: tuple[str, ...]
     vendor: str | None = None
-    device: str | None = None
     pci_class: str | None = None
     numa_node: str | None = None
     physfn: str | None = None
@@ -47,7 +46,6 @@ class RawRdmaDevice(msgspec.Struct, frozen=True, kw_only=True):
     """Address of the PCI function that ``device`` points to."""
     node_guid: str | None
     hca_type: str | None
-    board_id: str | None
     ports: tuple[RawPort, ...]
 
 

@@ -1,8 +1,8 @@
 """Keeps one plugin registered: its socket, the Register call, and the kubelet's restarts.
 
 At its start the kubelet deletes every socket in its folder, ours too, and makes a new one of its own. So a
-plugin is served anew and registered anew whenever either socket is not the one that it was. It must not know
-what the plugin offers.
+plugin is served anew and registered anew whenever either socket is not the one that it was, and when the kubelet
+no longer listens to the list. It must not know what the plugin offers.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Never
 
 from grpclib.client import Channel
-from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from grpclib.exceptions import GRPCError
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.folder_watch import FolderWatch
@@ -24,17 +24,27 @@ from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationStub
 from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
+from railside_runtime.waiting import first_of
 
 REGISTER_DEADLINE_SECONDS: Final = 15.0
 """The kubelet dials back inside Register and gives up after 10 s, with a text worth having."""
 
-FIRST_RETRY_SECONDS: Final = 0.05
+FIRST_RETRY_SECONDS: Final = 0.2
+"""Also from hanging up to registering again with the same kubelet: it cleans up after the old connection, and
+would take a new one that comes at once for the old."""
+
 LONGEST_RETRY_SECONDS: Final = 5.0
-UNSERVED_RETRY_SECONDS: Final = 0.5
+
+STABLE_SECONDS: Final = 10.0
+"""A registration that lasted so long was no failure, and the next try may come soon again."""
+
+UNHEARD_SECONDS: Final = 1.5
+"""How long a registered plugin waits for the kubelet to open its list, or to open it again."""
+
+SETTLE_SECONDS: Final = 0.2
+"""How long a server that ends waits for calls under way: an Allocate that is cut fails its pod for good."""
 
 _Identity = tuple[int, int]
-_Sockets = tuple[_Identity | None, _Identity | None]
-"""The kubelet's socket and ours; a None is a socket that is not there."""
 
 
 class Registrar:
@@ -51,52 +61,65 @@ class Registrar:
         self.state: Cell[RegistrationState] = Cell(NOT_TRIED)
 
     async def run(self) -> Never:
-        """Stay registered."""
+        """Stay registered. Tries with one and the same kubelet come ever more slowly, a new one is met at once."""
+        pause = FIRST_RETRY_SECONDS
         while True:
             async with FolderWatch(self._folder, self._log) as watch:
-                await self._until_kubelet(watch)
-                await self._serve_once(watch)
+                kubelet = await self._found(watch)
+                began = asyncio.get_running_loop().time()
+                await self._serve_once(kubelet, watch)
+                lasted = asyncio.get_running_loop().time() - began
+                pause = FIRST_RETRY_SECONDS if lasted > STABLE_SECONDS else min(2 * pause, LONGEST_RETRY_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_jittered(pause)):
+                        await self._until_another_kubelet(kubelet, watch)
+                        pause = FIRST_RETRY_SECONDS
 
-    async def _until_kubelet(self, watch: FolderWatch) -> None:
-        while await _identity(self._kubelet) is None:
+    async def _found(self, watch: FolderWatch) -> _Identity:
+        while (kubelet := await _identity(self._kubelet)) is None:
             self._say(registered=False, detail=f"waiting for the kubelet's socket {self._kubelet}")
             await watch.changed()
+        return kubelet
 
-    async def _serve_once(self, watch: FolderWatch) -> None:
-        """Serve and stay registered until one of the two sockets is another."""
+    async def _serve_once(self, kubelet: _Identity, watch: FolderWatch) -> None:
+        """Serve, and stay registered while both sockets stand and the kubelet listens."""
         try:
-            kubelet = await _identity(self._kubelet)
-            await asyncio.to_thread(self._socket.unlink, missing_ok=True)
             async with serving(self._plugin, self._socket):
-                before = (kubelet, await _identity(self._socket))
-                await self._register(before, watch)
-                await self._until_changed(before, watch)
+                try:
+                    await self._register(kubelet, await _identity(self._socket), watch)
+                finally:
+                    await self._plugin.settled(SETTLE_SECONDS)
         except OSError as error:
             self._say(registered=False, detail=f"{self._socket} cannot be served: {error}")
-            await asyncio.sleep(_jittered(UNSERVED_RETRY_SECONDS))
-        else:
-            self._say(registered=False, detail="the kubelet has restarted, or a socket is gone; registering anew")
 
-    async def _register(self, sockets: _Sockets, watch: FolderWatch) -> None:
-        """Register, trying again ever more slowly, for as long as the sockets stay what they were.
-
-        A kubelet that comes back makes a new socket and must find us within 1.2 s, however long it was away.
-        """
-        pause = FIRST_RETRY_SECONDS
-        while await self._unchanged(sockets):
-            problem = await self._try_to_register()
-            if problem is None:
-                self._say(registered=True, detail=f"registered as {self._pool.resource}")
-                return
+    async def _register(self, kubelet: _Identity, ours: _Identity | None, watch: FolderWatch) -> None:
+        """Register and return when that has failed, or holds no longer."""
+        problem = await self._try_to_register()
+        if problem is not None:
             self._say(registered=False, detail=problem)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_jittered(pause)):
-                    await self._until_changed(sockets, watch)
-            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+            return
+        self._say(registered=True, detail=f"registered as {self._pool.resource}")
+        await first_of(self._until_another_socket(kubelet, ours, watch), self._until_unheard())
+        self._say(registered=False, detail="the kubelet has restarted, listens no longer, or a socket is gone")
 
-    async def _until_changed(self, sockets: _Sockets, watch: FolderWatch) -> None:
-        while await self._unchanged(sockets):
+    async def _until_another_kubelet(self, kubelet: _Identity, watch: FolderWatch) -> None:
+        while await _identity(self._kubelet) == kubelet:
             await watch.changed()
+
+    async def _until_another_socket(self, kubelet: _Identity, ours: _Identity | None, watch: FolderWatch) -> None:
+        while ours and (kubelet, ours) == (await _identity(self._kubelet), await _identity(self._socket)):
+            await watch.changed()
+
+    async def _until_unheard(self) -> None:
+        """Return when no stream of the list has been open for a while."""
+        streams = self._plugin.streams
+        while True:
+            await streams.until(lambda count: count == 0)
+            try:
+                async with asyncio.timeout(UNHEARD_SECONDS):
+                    await streams.until(lambda count: count > 0)
+            except TimeoutError:
+                return
 
     async def _try_to_register(self) -> str | None:
         """Register once; what went wrong, or None."""
@@ -111,13 +134,9 @@ class Registrar:
                 await RegistrationStub(channel).Register(request, timeout=REGISTER_DEADLINE_SECONDS)
         except GRPCError as error:
             return f"the kubelet refused: {error.message}"
-        except (OSError, TimeoutError, StreamTerminatedError, ProtocolError) as error:
+        except Exception as error:  # noqa: BLE001 -- whatever sits on that socket must not end the agent
             return f"the kubelet did not answer: {str(error) or type(error).__name__}"
         return None
-
-    async def _unchanged(self, sockets: _Sockets) -> bool:
-        now = (await _identity(self._kubelet), await _identity(self._socket))
-        return now == sockets and None not in now
 
     def _say(self, *, registered: bool, detail: str) -> None:
         state = RegistrationState(registered=registered, detail=detail)

@@ -1,10 +1,13 @@
 """Remembers on disk which HCA each seat means, so that an agent's restart or a reboot changes no pod's HCA.
 
-The kubelet keeps the ids of running pods over both. It must not decide which seats there are.
+The kubelet keeps the ids of running pods over both. It must not decide which seats there are. All of it blocks.
 """
 
+import contextlib
+import os
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -14,6 +17,8 @@ from railside_proto.machine import PciAddress
 from railside_proto.names import STATE_DIR
 from railside_proto.pool import Pool, Seat
 
+_VERSION: Final = 1
+
 
 class _Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seat: str
@@ -21,48 +26,81 @@ class _Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hca: PciAddress
 
 
+class _File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The file's layout. Later versions may add fields: unknown ones are passed over."""
+
+    version: int
+    seats: tuple[_Remembered, ...]
+
+
 class SeatMemory:
-    """The file of one pool's seats. All methods block."""
+    """The file of one pool's seats."""
 
     def __init__(self, root: Path, pool: Pool, log: FilteringBoundLogger) -> None:
         """Keep the file below ``root``."""
-        self._file = root / STATE_DIR / f"seats-{pool.name}.json"
+        self._path = root / STATE_DIR / f"seats-{pool.name}.json"
         self._log = log
         self._written = b""
 
-    def recall(self) -> Offer:
-        """The seats as last remembered, their health unknown; none at first, or where the file is no good."""
+    def recall(self) -> Offer | None:
+        """The seats as last remembered, their health unknown; None at first, or where the file is no good."""
         try:
-            text = self._file.read_bytes()
+            text = self._path.read_bytes()
         except FileNotFoundError:
-            return ()
+            return None
         except OSError as error:
             self._complain("the remembered seats could not be read", error)
-            return ()
+            return None
         try:
-            remembered = msgspec.json.decode(text, type=tuple[_Remembered, ...])
+            remembered = msgspec.json.decode(text, type=_File)
         except msgspec.MsgspecError as error:
-            self._complain("the remembered seats make no sense and are left aside", error)
-            return ()
-        return tuple(_offered(one) for one in remembered)
+            self._complain("the remembered seats make no sense; the file is kept as .bad", error)
+            with contextlib.suppress(OSError):
+                self._path.replace(self._path.with_suffix(".bad"))
+            return None
+        self._written = text
+        return tuple(_offered(one) for one in remembered.seats)
 
     def remember(self, offer: Offer) -> None:
-        """Write ``offer`` down where it is new, whole or not at all; a disk that refuses is told, no more."""
-        remembered = [_Remembered(seat=one.seat.id, numa_nodes=one.seat.numa_nodes, hca=one.hca) for one in offer]
-        text = msgspec.json.format(msgspec.json.encode(remembered)) + b"\n"
+        """Write our seats of ``offer`` down where they are new, whole or not at all.
+
+        A disk that refuses is told, and nothing else changes.
+        """
+        seats = tuple(
+            _Remembered(seat=one.seat.id, numa_nodes=one.seat.numa_nodes, hca=one.hca) for one in offer if one.hca
+        )
+        text = msgspec.json.format(msgspec.json.encode(_File(version=_VERSION, seats=seats))) + b"\n"
         if text == self._written:
             return
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._file.parent, delete=False) as fresh:
-                fresh.write(text)
-            Path(fresh.name).replace(self._file)
-            self._written = text
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _write_durably(self._path, text)
         except OSError as error:
             self._complain("the seats could not be remembered", error)
+        else:
+            self._written = text
 
     def _complain(self, what: str, error: Exception) -> None:
-        self._log.error(what, file=str(self._file), detail=str(error))
+        self._log.error(what, file=str(self._path), detail=str(error))
+
+
+def _write_durably(path: Path, text: bytes) -> None:
+    """Replace ``path`` by ``text`` so that a power cut leaves the one or the other. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _offered(one: _Remembered) -> OfferedSeat:

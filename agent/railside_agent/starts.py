@@ -3,7 +3,6 @@
 It orders the steps and keeps the deadlines. It must not decide what they mean: the core does.
 """
 
-import asyncio
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
@@ -17,9 +16,13 @@ from railside_proto.machine import Machine
 from railside_proto.pool import Container, Pool
 from railside_proto.reasons import Code, Reason, reason
 from railside_runtime.cell import Cell
+from railside_runtime.worker import Worker
+
+DEAL_DEADLINE_SECONDS: Final = 0.05
+"""Allocate holds up every pod of the node."""
 
 LAY_OUT_DEADLINE_SECONDS: Final = 10.0
-"""Below the 30 s that the kubelet gives a PreStartContainer; files on a tmpfs take milliseconds."""
+"""With the look before it well below the 30 s that the kubelet gives a PreStartContainer."""
 
 
 class ContainerStarts:
@@ -42,30 +45,51 @@ class ContainerStarts:
         self._directories = directories
         self._host_root = host_root
         self._log = log
+        # One after the other: what was asked earlier must not undo what was asked later.
+        self._worker = Worker("directories")
 
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
         """What the kubelet is told for a container that it gives ``seats``, once; nothing is bound yet."""
-        machine = self._inventory.machine.value
         key = allocation_key(self._pool, seats)
         try:
-            async with asyncio.timeout(LAY_OUT_DEADLINE_SECONDS):
-                await asyncio.to_thread(self._directories.prepare, key, seats)
+            await self._worker.run(lambda: self._directories.prepare(key, seats), DEAL_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            # An error here would fail the pod for good; the start is refused instead, and tried again.
-            self._log.error("the container's folder could not be made", seats=seats, detail=str(error))
-        topology = machine is not None and machine.virtual_topology
+            # An error here would fail the pod for good. Its start makes the folder, or is refused and tried again.
+            self._log.warning("the container's folder could not be made yet", seats=seats, detail=_text(error))
+        latest = self._inventory.latest.value
+        topology = latest is not None and latest.machine.virtual_topology
         return edits(self._pool, seats, self._host_root, virtual_topology=topology)
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
-        """Bind ``seats`` as the machine is now, and lay out what the container will find."""
+        """Bind ``seats`` as the machine is now, and lay out what the container will find; nothing if refused."""
         outcome = await self._start(seats)
         if isinstance(outcome, Refused):
-            self._log.warning(
-                "a container must wait", seats=seats, reason=outcome.reason.code, why=outcome.reason.sentence
-            )
+            why = outcome.reason
+            self._log.warning("a container must wait", seats=seats, reason=why.code, why=why.sentence)
+            await self._withdraw(allocation_key(self._pool, seats))
         else:
             self._log.info("container bound", seats=seats, hcas=[hca.name for hca in outcome.hcas])
         return outcome
+
+    async def withdraw_untrue(self, machine: Machine) -> None:
+        """Take away what was laid out for HCAs that have gone or are called or numbered otherwise by now."""
+        try:
+            withdrawn = await self._worker.run(
+                lambda: self._directories.withdraw_untrue(machine), LAY_OUT_DEADLINE_SECONDS
+            )
+        except (OSError, TimeoutError) as error:
+            self._log.error("what is no longer true could not be withdrawn", detail=_text(error))
+            return
+        for container in withdrawn:
+            self._log.warning(
+                "a container holds an HCA that has changed and must be restarted",
+                seats=container.seats,
+                hcas=container.hcas,
+            )
+
+    async def containers(self) -> tuple[Container, ...]:
+        """Every container that is bound, with its seats and HCAs. Raises TimeoutError."""
+        return await self._worker.run(lambda: tuple(self._directories.containers()), LAY_OUT_DEADLINE_SECONDS)
 
     async def _start(self, seats: tuple[str, ...]) -> Bound | Refused:
         try:
@@ -80,14 +104,20 @@ class ContainerStarts:
 
     async def _lay_out(self, bound: Bound, machine: Machine) -> Reason | None:
         key = allocation_key(self._pool, bound.seats)
+        laid_out = contents(bound, machine)
         try:
-            async with asyncio.timeout(LAY_OUT_DEADLINE_SECONDS):
-                await asyncio.to_thread(self._directories.lay_out, key, contents(bound, machine))
+            await self._worker.run(lambda: self._directories.lay_out(key, laid_out), LAY_OUT_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
             devices = ", ".join(hca.name for hca in bound.hcas)
-            return reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=str(error))
+            return reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=_text(error))
         return None
 
-    async def containers(self) -> tuple[Container, ...]:
-        """Every container that is bound, with its seats and HCAs."""
-        return await asyncio.to_thread(lambda: tuple(self._directories.containers()))
+    async def _withdraw(self, key: str) -> None:
+        try:
+            await self._worker.run(lambda: self._directories.withdraw(key), LAY_OUT_DEADLINE_SECONDS)
+        except (OSError, TimeoutError) as error:
+            self._log.error("the container's folder could not be withdrawn", detail=_text(error))
+
+
+def _text(error: Exception) -> str:
+    return str(error) or "it took too long"

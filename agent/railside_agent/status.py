@@ -29,10 +29,12 @@ class SeatStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     id: str
     numa_nodes: tuple[int, ...]
-    hca: str
+    hca: str | None
     name: str | None
     device: str | None
+    held: bool
     healthy: bool
+    """The truth, which for a held seat may not be what the kubelet is told."""
     reason: Reason | None
 
 
@@ -91,7 +93,7 @@ def status(view: View, containers: tuple[Container, ...]) -> Status:
         pool=view.pool,
         registration=view.registration,
         nothing_offered=nothing_offered(view.machine) if view.machine else None,
-        seats=tuple(_seat_status(one, hcas.get(one.hca)) for one in view.offer),
+        seats=tuple(_seat_status(one, hcas.get(one.hca) if one.hca else None) for one in view.offer),
         containers=containers,
         machine=view.machine,
     )
@@ -104,6 +106,7 @@ def _seat_status(offered: OfferedSeat, hca: Hca | None) -> SeatStatus:
         hca=offered.hca,
         name=hca.name if hca else None,
         device=hca.uverbs.name if hca else None,
+        held=offered.held,
         healthy=offered.illness is None,
         reason=offered.illness,
     )

@@ -86,7 +86,6 @@ def _functions(folder: Path) -> Iterator[RawFunction]:
                 address=entry.name,
                 path=_path_above(entry),
                 vendor=read_text(entry / "vendor"),
-                device=read_text(entry / "device"),
                 pci_class=read_text(entry / "class"),
                 numa_node=read_text(entry / "numa_node"),
                 physfn=_target_name(entry / "physfn"),
@@ -113,7 +112,6 @@ def _rdma_devices(folder: Path) -> Iterator[RawRdmaDevice]:
                 function=_pci_address(_target_name(entry / "device")),
                 node_guid=read_text(entry / "node_guid"),
                 hca_type=read_text(entry / "hca_type"),
-                board_id=read_text(entry / "board_id"),
                 ports=tuple(_ports(entry / "ports")),
             )
 

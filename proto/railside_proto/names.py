@@ -41,3 +41,6 @@ AGENT_ENVIRONMENT: Final = "RAILSIDE_AGENT_"
 
 STATE_DIR: Final = "var/lib/railside"
 """Below the machine's root: what must outlive a reboot, as the kubelet's checkpoint does."""
+
+KUBELET_CHECKPOINT: Final = "kubelet_internal_checkpoint"
+"""In the folder of sockets: what the kubelet has dealt to whom."""

@@ -17,6 +17,7 @@ class Code(enum.StrEnum):
     NO_PORTS = "NoPorts"
     NO_PCI_FUNCTION = "NoPciFunction"
     VIRTUAL_FUNCTION = "VirtualFunction"
+    SAME_FUNCTION = "SameFunction"
     UVERBS_MISSING = "UverbsMissing"
     UVERBS_NUMBERS_DIFFER = "UverbsNumbersDiffer"
     NO_ACTIVE_PORT = "NoActivePort"
@@ -24,6 +25,7 @@ class Code(enum.StrEnum):
     NO_RDMA_DEVICES = "NoRdmaDevices"
     NOTHING_TO_OFFER = "NothingToOffer"
     SEAT_UNKNOWN = "SeatUnknown"
+    SEAT_FOREIGN = "SeatForeign"
     HCA_GONE = "HcaGone"
     HCA_NOT_SOUND = "HcaNotSound"
     LOOK_FAILED = "LookFailed"
@@ -51,6 +53,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "{device} is a virtual function of {parent}, which is offered itself",
         "nothing, unless virtual functions are what you want to give away",
     ),
+    Code.SAME_FUNCTION: (
+        "{device} sits on the same PCI function {address} as {other}, which is offered",
+        "nothing: one adapter is offered once",
+    ),
     Code.UVERBS_MISSING: (
         "{device} has no usable device node: {detail}",
         "load ib_uverbs and see that udev made the node under /dev/infiniband",
@@ -77,7 +83,11 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.SEAT_UNKNOWN: (
         "seat {seat} is not one of this node's",
-        "delete the pod; it was dealt by another plugin or before the hardware changed",
+        "delete the pod; its ids were dealt before this agent knew them",
+    ),
+    Code.SEAT_FOREIGN: (
+        "id {seat} was dealt by another plugin or an older agent, and stands for no HCA of ours",
+        "delete the pod that holds it; the id stays listed so that the kubelet survives",
     ),
     Code.HCA_GONE: (
         "the HCA at {address} is not there any more",
@@ -88,7 +98,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "the container starts by itself as soon as the kernel answers; look at dmesg for a hanging device",
     ),
     Code.HCA_NOT_SOUND: (
-        "the HCA of seat {seat}, {device}, is not sound: {detail}",
+        "the HCA of seat {seat} ({device}) is not sound: {detail}",
         "the container starts by itself as soon as the HCA is sound again",
     ),
     Code.DEVICE_DIRECTORY_FAILED: (

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from railside_proto import names
+from railside_sim.checkpoint import checkpoint
 from railside_sim.dealing import Held, deal
 from railside_sim.plugin_client import PluginError
 from railside_sim.pods import Failed, Outcome, Pending, PodRequest, ResourceStatus, Running
@@ -37,7 +38,9 @@ class EmbeddedKubelet:
         rng: random.Random,
         numa_nodes: Sequence[int] = (0, 1),
     ) -> None:
-        self._registry = PluginRegistry(kubelet_dir / names.DEVICE_PLUGINS, self._notify)
+        folder = kubelet_dir / names.DEVICE_PLUGINS
+        self._checkpoint = folder / names.KUBELET_CHECKPOINT
+        self._registry = PluginRegistry(folder, self._notify)
         self._read_node = read_node
         self._rng = rng
         self._numa_nodes = tuple(numa_nodes)
@@ -137,6 +140,7 @@ class EmbeddedKubelet:
             reason = f"UnexpectedAdmissionError: Allocate failed due to {error}, which is unexpected"
             return Failed(pod=request.name, reason=reason)
         self._held[request.name] = held
+        await self._write_checkpoint(request.resource)
         return await self._start(held)
 
     async def _start(self, held: Held) -> Outcome:
@@ -159,6 +163,11 @@ class EmbeddedKubelet:
                     mounts=made.mounts,
                     envs=made.envs,
                 )
+
+    async def _write_checkpoint(self, resource: str) -> None:
+        """Written after an allocation, before the start; pods that end leave it as it is, as in the real one."""
+        content = checkpoint(self._held.values(), self._devices(resource))
+        await asyncio.to_thread(self._checkpoint.write_bytes, content)
 
     def _devices(self, resource: str) -> tuple[ListedDevice, ...]:
         plugin = self._registry.plugin(resource)

@@ -43,6 +43,10 @@ class InstalledAgent:
     numbers: dict[str, devices.Number]
     """Numbers of the character devices that stand in for the machine's, by the node's name."""
 
+    def devices(self) -> dict[str, tuple[str, str]]:
+        """Seat and HCA of each device node, by the node's name."""
+        return {seat["device"]: (seat["id"], seat["name"]) for seat in self.status()["seats"]}
+
     def status(self) -> dict[str, Any]:
         """What the agent answers on its node's loopback."""
         answer: dict[str, Any] = json.loads(self._ask("/status"))
@@ -50,16 +54,20 @@ class InstalledAgent:
 
     def pod(self) -> str:
         """Name of the agent's one pod."""
-        found = self.cluster.kubectl.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=railside-agent")
-        names = [one["metadata"]["name"] for one in found["items"] if "deletionTimestamp" not in one["metadata"]]
-        assert len(names) == 1, names
-        return str(names[0])
-
-    def await_ready(self) -> str:
-        """The name of the agent's pod, as soon as that is ready."""
-        name = self.pod()
-        self.cluster.kubectl.wait(Pod, name, lambda pod: pod.running, namespace=NAMESPACE, timeout_s=60)
+        (name,) = self._pods()
         return name
+
+    def replace(self) -> None:
+        """Delete the agent's pod; return when another is there in its place and the kubelet listens to it."""
+        old = self.pod()
+        self.cluster.kubectl("delete", "pod", "-n", NAMESPACE, old)
+        new = waiting.until_value(lambda: next(iter(self._pods() - {old}), None), "a new pod of the agent")
+        self.cluster.kubectl.wait(Pod, new, lambda pod: pod.running, namespace=NAMESPACE, timeout_s=60)
+        self.await_streams(1)
+
+    def _pods(self) -> set[str]:
+        found = self.cluster.kubectl.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=railside-agent")
+        return {one["metadata"]["name"] for one in found["items"]}
 
     def await_offered(self, count: int) -> None:
         """Return when the node says that it has ``count`` HCAs to give."""

@@ -42,11 +42,18 @@ def example_pod(name: str) -> dict[str, Any]:
     return pod
 
 
+def with_init_container(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod with an init container before, that asks for what the first container asks for and ends."""
+    first = pod["spec"]["containers"][0]
+    pod["spec"]["initContainers"] = [{**first, "name": "before", "command": ["ls", "/dev/infiniband"]}]
+    return pod
+
+
 @contextmanager
-def running(kubectl: Kubectl, *names: str) -> Iterator[list[Pod]]:
+def running(kubectl: Kubectl, *names: str, init: bool = False) -> Iterator[list[Pod]]:
     """Pods like the document's that run, for as long as the context lasts."""
     try:
-        kubectl.apply(*(example_pod(name) for name in names))
+        kubectl.apply(*(with_init_container(example_pod(name)) if init else example_pod(name) for name in names))
         yield [kubectl.wait(Pod, name, lambda pod: pod.running) for name in names]
     finally:
         remove(kubectl, *names)
@@ -104,10 +111,11 @@ class TestTheDocumentsPod:
 
     def test_it_sees_one_hca_and_the_connection_manager(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
         """The container holds exactly one uverbs node, the one that /status names, and rdma_cm."""
-        (container,) = agent.status()["containers"]
-        (named,) = (seat["device"] for seat in agent.status()["seats"] if seat["id"] == container["seats"][0])
+        own = uverbs_inside(kubectl, "rdma-test")
+        seat, _ = agent.devices()[own]
 
-        assert {named, "rdma_cm"} == nodes_inside(kubectl, "rdma-test")
+        assert {own, "rdma_cm"} == nodes_inside(kubectl, "rdma-test")
+        assert [seat] in [container["seats"] for container in agent.status()["containers"]]
 
     def test_it_opens_its_own_hca_and_is_refused_every_other(
         self, agent: InstalledAgent, kubectl: Kubectl
@@ -139,11 +147,11 @@ class TestTheDocumentsPod:
     def test_it_is_told_what_it_was_given(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
         """The info folder names the HCA to which the container's uverbs node belongs."""
         own = uverbs_inside(kubectl, "rdma-test")
-        names = {seat["device"]: seat["name"] for seat in agent.status()["seats"]}
+        _, name = agent.devices()[own]
 
         told = kubectl.execute("rdma-test", "cat", f"{CONTAINER_INFO}/infiniband-rdma/hcas")
 
-        assert f"{names[own]}\n" == told
+        assert f"{name}\n" == told
 
 
 def test_the_agent_holds_one_capability(agent: InstalledAgent, kubectl: Kubectl) -> None:
@@ -202,8 +210,12 @@ def test_two_hcas_of_one_numa_node(agent: InstalledAgent, kubectl: Kubectl) -> N
 
 @pytest.mark.parametrize("gracefully", [True, False], ids=["stopped", "killed"])
 def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracefully: bool) -> None:
-    """A kubelet that restarts finds every HCA offered again, and its pods with theirs as before."""
-    with running(kubectl, "rdma-a", "rdma-b") as before:
+    """A kubelet that restarts finds every HCA offered again, and its pods with theirs as before.
+
+    The pods have an init container with an HCA: when the list comes late, or without a held seat, the kubelet
+    fails and kills such pods at its restart.
+    """
+    with running(kubectl, "rdma-a", "rdma-b", init=True) as before:
         seen = {name: nodes_inside(kubectl, name) for name in ("rdma-a", "rdma-b")}
         end = agent.node.kubelet.stop if gracefully else agent.node.kubelet.kill
         end()
@@ -225,16 +237,14 @@ def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracef
 def test_the_agent_is_replaced(agent: InstalledAgent, kubectl: Kubectl) -> None:
     """A new agent pod offers the same seats, and a container that restarts under it gets the HCA that it had."""
     with running(kubectl, "rdma-a", "rdma-b"):
-        seats = agent.status()["seats"]
+        devices = agent.devices()
         inside = {name: nodes_inside(kubectl, name) for name in ("rdma-a", "rdma-b")}
-        old = agent.pod()
-        kubectl("delete", "pod", "-n", NAMESPACE, old)
-        agent.await_ready()
+        agent.replace()
         agent.await_offered(8)
         end_first_process(kubectl, "rdma-b")
         kubectl.wait(Pod, "rdma-b", _restarted)
 
-        assert seats == agent.status()["seats"]
+        assert devices == agent.devices()
         assert inside == {name: nodes_inside(kubectl, name) for name in inside}
 
 

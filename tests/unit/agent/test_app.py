@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from tests.conftest import MakeTree
 from tests.unit.builders import LogLines
@@ -29,6 +30,7 @@ class _Node:
         self.root = root
         self.kubelet = kubelet
         self.written = written
+        self.checkpoint = kubelet_dir / "device-plugins/kubelet_internal_checkpoint"
         self._settings = Settings(
             root=str(root),
             host_root=str(root),
@@ -100,6 +102,16 @@ def _devices(pod: Running) -> list[str]:
     return [device.path for device in pod.devices]
 
 
+async def _seat(node: _Node, pod: Running) -> Any:  # noqa: ANN401 -- JSON
+    """What the status says of a pod's one seat."""
+    return next(one for one in (await node.status())["seats"] if one["id"] == pod.seats[0])
+
+
+def _hcas(told: Any) -> dict[str, str]:  # noqa: ANN401 -- JSON
+    """The HCA of each seat."""
+    return {one["id"]: one["hca"] for one in told["seats"]}
+
+
 async def _run(node: _Node, name: str) -> Running:
     outcome = await node.kubelet.admit(PodRequest(name=name))
     assert isinstance(outcome, Running)
@@ -144,7 +156,7 @@ async def test_a_restart_of_the_agent_changes_no_pods_hca(node: _Node) -> None:
     async with node.agent():
         await node.allocatable(8)
         after = await node.status()
-        assert (before["seats"], before["containers"]) == (after["seats"], after["containers"])
+        assert (_hcas(before), before["containers"]) == (_hcas(after), after["containers"])
         assert pod == await node.kubelet.restart_container("train")
 
 
@@ -162,23 +174,72 @@ async def test_an_hca_that_vanished_while_the_agent_was_away_keeps_its_seat(node
 
 
 async def test_a_port_that_goes_down_and_comes_back(node: _Node) -> None:
-    """A dead port makes its seat Unhealthy, its container wait with the reason, and all recover (B-DP-37, -38)."""
+    """A dead port makes a free seat Unhealthy, and it recovers by itself (B-DP-37, B-DP-38)."""
+    async with node.agent():
+        await node.allocatable(8)
+        await node.set_port("mlx5_4", "1: DOWN")
+        await node.allocatable(7)
+        await node.set_port("mlx5_4", "4: ACTIVE")
+        await node.allocatable(8)
+
+
+async def test_a_held_hca_that_falls_ill(node: _Node) -> None:
+    """Its seat stays counted, so that no idle HCA is hidden; its container waits with the reason (law 8)."""
     async with node.agent():
         await node.allocatable(8)
         pod = await _run(node, "train")
-        seat = next(one for one in (await node.status())["seats"] if one["id"] == pod.seats[0])
-        await node.set_port(seat["name"], "1: DOWN")
-        await node.allocatable(7)
+        await node.set_port((await _seat(node, pod))["name"], "1: DOWN")
         waiting = await node.kubelet.restart_container("train")
+        told = await _seat(node, pod)
         assert isinstance(waiting, Pending)
         sentence = (
-            f"railside: the HCA of seat {seat['id']}, {seat['name']}, is not sound:"
-            f" {seat['name']} has no active InfiniBand port (port 1 is DOWN)"
+            f"railside: the HCA of seat {told['id']} ({told['hca']}) is not sound:"
+            f" {told['name']} has no active InfiniBand port (port 1 is DOWN)"
         )
         assert sentence in waiting.reason
-        await node.set_port(seat["name"], "4: ACTIVE")
-        await node.allocatable(8)
+        assert (told["held"], told["healthy"], told["reason"]["code"]) == (True, False, "NoActivePort")
+        assert node.kubelet.status_of().allocatable == 8
+        await node.set_port(told["name"], "4: ACTIVE")
         assert pod == await node.kubelet.restart_container("train")
+
+
+async def test_a_container_that_was_refused_finds_nothing(node: _Node) -> None:
+    """Nothing of an earlier start is left to a container whose HCA has gone (law 9)."""
+    async with node.agent():
+        await node.allocatable(8)
+        pod = await _run(node, "train")
+        link = next(Path(mount.host_path).parent / "ib" for mount in pod.mounts if "alloc" in mount.host_path)
+        told = await _seat(node, pod)
+        await asyncio.to_thread((node.root / "sys/class/infiniband" / told["name"]).unlink)
+        assert isinstance(await node.kubelet.restart_container("train"), Pending)
+        assert not await asyncio.to_thread(link.is_symlink)
+
+
+async def test_what_another_plugin_dealt_stays_listed(node: _Node) -> None:
+    """An id that a pod holds from another plugin is listed, or the kubelet crashes (law 1, law 2)."""
+    entry = {"ResourceName": RESOURCE, "DeviceIDs": {"1": ["mlx5_9"]}}
+    content = msgspec.json.encode({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1})
+    await asyncio.to_thread(node.checkpoint.write_bytes, content)
+    async with node.agent():
+        await node.kubelet.until(lambda: node.kubelet.status_of().capacity == 9)
+        foreign = next(one for one in node.kubelet.listed() if one.id == "mlx5_9")
+        assert (True, frozenset({1})) == (foreign.healthy, foreign.numa)
+
+
+async def test_seats_are_recovered_where_they_were_forgotten(node: _Node) -> None:
+    """Without its memory the agent goes by what is bound, and no seat changes its HCA (law 6)."""
+    async with node.agent():
+        await node.allocatable(8)
+        pods = [await _run(node, f"train-{number}") for number in range(3)]
+        before = {seat: (await _seat(node, pod))["hca"] for pod in pods for seat in pod.seats}
+    await asyncio.to_thread((node.root / "var/lib/railside/seats-infiniband-rdma.json").unlink)
+    first = min(before.values())
+    name = next(one.name for one in (node.root / "sys/class/infiniband").iterdir() if first in str(one.resolve()))
+    await asyncio.to_thread((node.root / "sys/class/infiniband" / name).unlink)
+    async with node.agent():
+        await node.kubelet.until(lambda: node.kubelet.status_of().capacity == 8)
+        told = {one["id"]: one["hca"] for one in (await node.status())["seats"]}
+        assert before == {seat: told[seat] for seat in before}
 
 
 async def test_what_is_left_out_is_told(node: _Node) -> None:

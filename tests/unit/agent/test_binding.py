@@ -33,7 +33,7 @@ def test_seats_mean_the_hcas_as_they_are_called_now() -> None:
             machine(hca(1), hca(2, ports=_DOWN)),
             ("n0-s0", "n0-s1"),
             Code.HCA_NOT_SOUND,
-            "the HCA of seat n0-s1, mlx5_2",
+            "the HCA of seat n0-s1 (0000:02:00.0) is not sound: mlx5_2 has no active",
             id="one-of-two-down",
         ),
     ],

@@ -7,7 +7,7 @@ from tests.unit.builders import RDMA_CM, hca, machine
 from railside_agent.binding import Bound
 from railside_agent.container_edits import Contents, allocation_key, contents
 from railside_agent.device_dirs import DeviceDirectories
-from railside_proto.machine import DeviceNode
+from railside_proto.machine import DeviceNode, Machine
 from railside_proto.pool import Container, Pool
 from railside_sim.stand_in_nodes import StandInNodes
 
@@ -90,7 +90,47 @@ def test_a_restart_replaces_the_whole(directories: DeviceDirectories, tmp_path: 
     directories.lay_out(_key("s0"), _contents(5, "s0"))
     folder = _folder(tmp_path, "s0")
     assert _nodes(folder) == ["rdma_cm", "uverbs5"]
-    assert len(list(folder.iterdir())) == 3
+
+
+def test_what_earlier_starts_left_goes_after_a_while(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """A start's directory stays for a runtime that may still walk it, and is gone a minute later."""
+    folder = _folder(tmp_path, "s0")
+    for number in range(3):
+        directories.lay_out(_key("s0"), _contents(number, "s0"))
+    young = len(list(folder.glob("start-*")))
+    for generation in folder.glob("start-*"):
+        os.utime(generation, (0, 0))
+    directories.lay_out(_key("s0"), _contents(3, "s0"))
+    assert (young, len(list(folder.glob("start-*")))) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "withdrawn"),
+    [
+        pytest.param(machine(hca(1)), [], id="as-it-was"),
+        pytest.param(machine(), [Container(seats=("s0",), hcas=("0000:01:00.0",))], id="gone"),
+        pytest.param(
+            machine(hca(1, uverbs=hca(2).uverbs), hca(2, uverbs=hca(1).uverbs)),
+            [Container(seats=("s0",), hcas=("0000:01:00.0",))],
+            id="renumbered",
+        ),
+    ],
+)
+def test_what_is_no_longer_true_is_withdrawn(
+    directories: DeviceDirectories, tmp_path: Path, now: Machine, withdrawn: list[Container]
+) -> None:
+    """A start without PreStart must not find an HCA under a name that means another by now (law 9)."""
+    directories.lay_out(_key("s0"), _contents(1, "s0"))
+    assert withdrawn == directories.withdraw_untrue(now)
+    assert (not withdrawn) == (_folder(tmp_path, "s0") / "ib").exists()
+
+
+def test_a_folder_that_nobody_can_read_is_withdrawn(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """A link beside a torn account of its seats may be anybody's, and goes with the next dealing."""
+    directories.lay_out(_key("s0"), _contents(1, "s0"))
+    (_folder(tmp_path, "s0") / "info/allocation.json").write_text("{")
+    directories.prepare(_key("s1"), ("s1",))
+    assert not _folder(tmp_path, "s0").exists()
 
 
 def test_a_failure_leaves_no_link(directories: DeviceDirectories, tmp_path: Path) -> None:

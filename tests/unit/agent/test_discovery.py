@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import tarfile
 import tempfile
 from contextlib import ExitStack
@@ -181,7 +182,33 @@ def test_the_connection_manager_is_optional_and_seen_once_it_appears(tmp_path: P
     before = seen(root).rdma_cm
     rdma_cm = DeviceNode(name="rdma_cm", major=10, minor=58)
     StandInNodes().make(root / "dev/infiniband/rdma_cm", rdma_cm)
+    (root / "sys/class/misc/rdma_cm").mkdir(parents=True)
+    (root / "sys/class/misc/rdma_cm/dev").write_text("10:58\n")
     assert (None, rdma_cm) == (before, seen(root).rdma_cm)
+
+
+def test_a_stale_connection_manager_is_left_out(tmp_path: Path) -> None:
+    """A node called rdma_cm with other numbers than the kernel's is some other device, and goes to nobody."""
+    root = tree(TWO_NUMA + ONE_HCA, tmp_path)
+    (root / "sys/class/misc/rdma_cm/dev").write_text("10:59\n")
+    assert seen(root).rdma_cm is None
+
+
+def test_two_devices_on_one_function_are_one_hca(tmp_path: Path) -> None:
+    """A function with a second RDMA device is offered once, and the second is told (B-DP-9)."""
+    root = tree(TWO_NUMA + ONE_HCA, tmp_path)
+    place = root / "sys/class/infiniband/mlx5_0"
+    real = place.resolve()
+    shutil.copytree(real, real.with_name("mlx5_7"), symlinks=True)
+    place.with_name("mlx5_7").symlink_to(real.with_name("mlx5_7"))
+    verbs = root / "sys/class/infiniband_verbs/uverbs7"
+    verbs.mkdir()
+    (verbs / "ibdev").write_text("mlx5_7\n")
+    (verbs / "dev").write_text("231:199\n")
+    StandInNodes().make(root / "dev/infiniband/uverbs7", DeviceNode(name="uverbs7", major=231, minor=199))
+    found = seen(root)
+    assert [hca.name for hca in found.hcas] == ["mlx5_0"]
+    assert [(one.name, one.reason.code) for one in found.excluded] == [("mlx5_7", Code.SAME_FUNCTION)]
 
 
 def test_capacity_is_the_hcas_that_are_there(tmp_path: Path) -> None:

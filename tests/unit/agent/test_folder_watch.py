@@ -53,6 +53,20 @@ async def test_what_cannot_be_watched_is_polled(tmp_path: Path, written: LogLine
     assert written.events == ["the folder is polled, as it cannot be watched"]
 
 
+async def test_a_folder_that_is_made_anew_is_watched_again(tmp_path: Path, written: LogLines) -> None:
+    """A folder that goes and comes back costs a few polls, and its changes are events again."""
+    folder = tmp_path / "device-plugins"
+    folder.mkdir()
+    async with FolderWatch(folder, written.log) as watch:
+        folder.rmdir()
+        await watch.changed()
+        folder.mkdir()
+        assert await _wait(watch) < LOOK_ANYWAY_SECONDS / 2
+        (folder / "kubelet.sock").touch()
+        assert await _wait(watch) < LOOK_ANYWAY_SECONDS / 2
+    assert written.events == []
+
+
 async def test_a_watch_is_given_back(tmp_path: Path, written: LogLines) -> None:
     """Hundreds of watches one after the other take no more than one inotify instance (B-DP-22)."""
     for _ in range(200):

@@ -2,15 +2,24 @@ import asyncio
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, machine, seen, tree
 
-from railside_agent.inventory import Inventory, LookError
+from railside_agent.holders import HeldId
+from railside_agent.inventory import Inventory, Look, LookError
 from railside_proto.machine import DeviceNode
+from railside_proto.names import RESOURCE
+from railside_proto.pool import Pool
 from railside_sim.stand_in_nodes import StandInNodes
 
 _LONGEST_HANG_SECONDS = 5
 """So that a test that fails does not hang the suite."""
+
+
+CHECKPOINT = msgspec.json.encode(
+    {"Data": {"PodDeviceEntries": [{"ResourceName": RESOURCE, "DeviceIDs": {"0": ["n0-s0"]}}]}, "Checksum": 1}
+)
 
 
 class _Firmware(StandInNodes):
@@ -37,30 +46,38 @@ def firmware() -> _Firmware:
 
 @pytest.fixture
 def inventory(root: Path, firmware: _Firmware, written: LogLines) -> Inventory:
-    return Inventory(root, firmware, resync_seconds=0.01, log=written.log, deadline_seconds=0.1)
+    return Inventory(
+        root,
+        firmware,
+        pool=Pool(),
+        checkpoint=root / "checkpoint",
+        resync_seconds=0.01,
+        log=written.log,
+        deadline_seconds=0.1,
+    )
 
 
 async def test_a_look_tells_all_who_follow(inventory: Inventory, root: Path) -> None:
     """A look comes back with the machine and sets the cell."""
-    before = inventory.machine.value
+    before = inventory.latest.value
     now = await inventory.look()
     expected = await asyncio.to_thread(seen, root)
-    assert (None, expected, expected) == (before, now, inventory.machine.value)
+    assert (None, expected, Look(machine=expected, held=())) == (before, now, inventory.latest.value)
 
 
 async def test_hardware_that_hangs_is_an_error_within_the_deadline(
     inventory: Inventory, firmware: _Firmware
 ) -> None:
     """A device whose files hang costs the deadline and no more, and what was known is kept (B-DP-42)."""
-    known = machine()
-    inventory.machine.set(known)
+    known = Look(machine=machine(), held=())
+    inventory.latest.set(known)
     firmware.answers.clear()
     loop = asyncio.get_running_loop()
     started = loop.time()
     with pytest.raises(LookError, match=r"sysfs did not answer within 0\.1 s"):
         await inventory.look()
     assert loop.time() - started < _LONGEST_HANG_SECONDS / 2
-    assert known == inventory.machine.value
+    assert known == inventory.latest.value
     firmware.answers.set()
 
 
@@ -93,7 +110,7 @@ async def test_looks_go_on_after_one_that_hung(
 async def test_a_running_inventory_looks_at_once(inventory: Inventory) -> None:
     """The first look does not wait for the resync."""
     running = asyncio.create_task(inventory.run())
-    found = await inventory.machine.until(lambda value: value is not None)
+    found = await inventory.latest.until(lambda value: value is not None)
     running.cancel()
     await asyncio.wait([running])
     assert found is not None
@@ -112,3 +129,37 @@ async def test_a_running_inventory_tells_of_hardware_that_hangs(
     running.cancel()
     await asyncio.wait([running])
     assert {"the machine could not be looked at"} == set(written.events)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param(None, (), id="no-checkpoint-yet"),
+        pytest.param(CHECKPOINT, (HeldId(id="n0-s0", numa_nodes=(0,)),), id="one-held"),
+        pytest.param(b"{", None, id="torn"),
+    ],
+)
+async def test_a_look_tells_what_is_held(
+    inventory: Inventory, root: Path, content: bytes | None, expected: object
+) -> None:
+    """What containers hold comes from the kubelet's checkpoint; where that makes no sense nobody can tell."""
+    if content is not None:
+        await asyncio.to_thread((root / "checkpoint").write_bytes, content)
+    await inventory.look()
+    assert inventory.latest.value is not None
+    assert expected == inventory.latest.value.held
+
+
+async def test_a_tree_that_nobody_understands_ends_nothing(root: Path, written: LogLines) -> None:
+    """A bug met while looking is told with its trace, and is a look that failed."""
+
+    class Buggy(StandInNodes):
+        def read(self, path: Path) -> DeviceNode | None:
+            raise ZeroDivisionError(path.name)
+
+    inventory = Inventory(
+        root, Buggy(), pool=Pool(), checkpoint=root / "checkpoint", resync_seconds=1, log=written.log
+    )
+    with pytest.raises(LookError, match="ZeroDivisionError"):
+        await inventory.look()
+    assert "Traceback" in written.lines[0]["exception"]

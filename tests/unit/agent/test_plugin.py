@@ -121,21 +121,9 @@ async def test_a_refusal_is_the_reasons_sentence(kubelet: DevicePluginStub) -> N
     assert (Status.UNAVAILABLE, f"railside: {_NO_LUCK.sentence}") == (error.value.status, error.value.message)
 
 
-@pytest.mark.parametrize(
-    ("available", "must_include", "size", "expected"),
-    [
-        (["a", "b", "c"], [], 2, ["a", "b"]),
-        (["a", "b", "c"], ["c"], 2, ["c", "a"]),
-        (["a"], [], 2, ["a"]),
-        (["a", "b"], ["a", "b"], 2, ["a", "b"]),
-    ],
-)
-async def test_a_preference_meets_the_request(
-    kubelet: DevicePluginStub, available: list[str], must_include: list[str], size: int, expected: list[str]
-) -> None:
-    """A preference never fails and holds what must be included (B-DP-46)."""
-    wish = pb.ContainerPreferredAllocationRequest(
-        available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
-    )
-    answer = await kubelet.GetPreferredAllocation(pb.PreferredAllocationRequest(container_requests=[wish]))
-    assert [expected] == [list(one.deviceIDs) for one in answer.container_responses]
+async def test_a_preference_is_neither_promised_nor_given(kubelet: DevicePluginStub) -> None:
+    """The options say that there is no preference, and a call for one says so too."""
+    options = await kubelet.GetDevicePluginOptions(pb.Empty())
+    with pytest.raises(GRPCError) as error:
+        await kubelet.GetPreferredAllocation(pb.PreferredAllocationRequest())
+    assert (options.get_preferred_allocation_available, error.value.status) == (False, Status.UNIMPLEMENTED)

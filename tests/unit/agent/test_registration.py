@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -128,13 +129,50 @@ async def test_a_refusal_is_told_and_tried_again(
     assert [line["registered"] for line in written.lines] == [False, True]
 
 
+@pytest.mark.parametrize("answer", [b"", b"\xff\xff", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+async def test_whatever_sits_on_the_kubelets_socket_ends_nothing(
+    registrar: Registrar, kubelet_dir: Path, answer: bytes
+) -> None:
+    """Something that is no kubelet is told and tried again, for ever if need be (B-DP-27)."""
+    folder = kubelet_dir / "device-plugins"
+    folder.mkdir()
+
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_unix_server(talk, folder / "kubelet.sock"), _running(registrar):
+        state = await registrar.state.until(lambda state: "did not answer" in state.detail)
+        assert not state.registered
+
+
+async def test_a_kubelet_that_stops_listening_is_registered_with_again(
+    registrar: Registrar, kubelet_dir: Path
+) -> None:
+    """A list that nobody listens to while both sockets stand is offered anew (B-DP-21, B-DP-25)."""
+    deaf = _RefusingKubelet(refusals=0)
+    async with _serving(deaf, kubelet_dir), _running(registrar):
+        await deaf.asked.until(lambda tries: tries == 3)
+
+
+async def test_two_agents_in_one_folder_do_not_spin(kubelet_dir: Path, written: LogLines) -> None:
+    """Two that take the socket from each other do so ever more slowly, and each says what happens."""
+    twins = [Registrar(Pool(), DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log) for _ in range(2)]
+    kubelet = _RefusingKubelet(refusals=0)
+    async with _serving(kubelet, kubelet_dir), _running(twins[0]), _running(twins[1]):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await kubelet.asked.until(lambda tries: tries > 12)
+    assert kubelet.asked.value <= 12
+
+
 async def test_long_pauses_do_not_delay_the_next_kubelet(registrar: Registrar, kubelet_dir: Path) -> None:
     """While tries fail ever more slowly, a new kubelet is noticed at once (B-DP-27, B-DP-28)."""
     refusing = _RefusingKubelet(refusals=100)
     async with _running(registrar):
         async with _serving(refusing, kubelet_dir):
             # The pause after this try is at least 1.6 s.
-            await refusing.asked.until(lambda tries: tries == 7)
+            await refusing.asked.until(lambda tries: tries == 4)
         async with _kubelet(kubelet_dir) as kubelet:
             await kubelet.until(lambda: kubelet.status_of() == _WHOLE, timeout_s=1.2)
 

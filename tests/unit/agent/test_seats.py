@@ -1,11 +1,13 @@
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.builders import hca, machine, port
 
-from railside_agent.seats import Offer, offer
+from railside_agent.holders import HeldId
+from railside_agent.seats import Offer, offer, recovered
 from railside_proto.machine import Hca, Machine, PortState
-from railside_proto.pool import Pool, Seat
+from railside_proto.pool import Container, Pool, Seat
 from railside_proto.reasons import Code
 
 _POOL = Pool()
@@ -96,6 +98,62 @@ def test_a_hint_never_changes() -> None:
     assert _hints(offer(machine(hca(1, 1)), _POOL, before)) == [(0,)]
 
 
+def test_a_held_seat_is_counted_though_its_hca_is_ill() -> None:
+    """The kubelet is told that a held seat is healthy, and that a free one is not (law 8)."""
+    down = (port(PortState.DOWN),)
+    before = offer(machine(hca(1), hca(2)), _POOL)
+    seats = offer(machine(hca(1, ports=down), hca(2, ports=down)), _POOL, before, (HeldId(id="n0-s0"),))
+    assert [one.counted for one in seats] == [True, False]
+    assert _codes(seats) == [Code.NO_ACTIVE_PORT] * 2
+
+
+@pytest.mark.parametrize(
+    ("now", "held", "hint"),
+    [
+        pytest.param(machine(hca(1)), HeldId(id="theirs", numa_nodes=(1,)), (1,), id="as-recorded"),
+        pytest.param(machine(hca(1), hca(2, 1)), HeldId(id="theirs"), (0, 1), id="bare-among-hinted"),
+        pytest.param(machine(), HeldId(id="theirs", numa_nodes=(1,)), (1,), id="alone"),
+        pytest.param(machine(hca(1, None)), HeldId(id="theirs"), (), id="bare-among-bare"),
+    ],
+)
+def test_an_id_of_another_plugin_is_listed_while_held(now: Machine, held: HeldId, hint: tuple[int, ...]) -> None:
+    """A held id that is none of ours stands for no HCA, but is listed and counted where it was (law 2, law 4)."""
+    theirs = offer(now, _POOL, held=(held,))[-1]
+    assert ("theirs", hint, None, True) == (theirs.seat.id, theirs.seat.numa_nodes, theirs.hca, theirs.counted)
+
+
+def test_an_id_of_another_plugin_is_never_healthy_again() -> None:
+    """When its pod is gone nobody else gets it."""
+    before = offer(machine(hca(1)), _POOL, held=(HeldId(id="theirs", numa_nodes=(0,)),))
+    after = offer(machine(hca(1)), _POOL, before)
+    assert [one.counted for one in after] == [True, False]
+
+
+def test_new_seats_avoid_the_names_that_are_held() -> None:
+    """A seat never gets a name that a pod holds from before."""
+    assert _ids(offer(machine(hca(1)), _POOL, held=(HeldId(id="n0-s0", numa_nodes=(0,)),))) == ["n0-s1", "n0-s0"]
+
+
+def test_before_the_first_look_what_was_remembered_is_offered() -> None:
+    """The kubelet gives a list 1.2 s from its start, which no card that hangs may cost (law 3)."""
+    before = offer(machine(hca(1), hca(2)), _POOL)
+    assert before == offer(None, _POOL, before)
+
+
+def test_bound_containers_tell_which_hca_a_seat_meant() -> None:
+    """Seats are recovered with their HCAs, and with the node that the kubelet or their name tells (law 6)."""
+    containers = [
+        Container(seats=("n0-s1", "n1-s0"), hcas=("0000:02:00.0", "0000:09:00.0")),
+        Container(seats=("any-s0",), hcas=("0000:05:00.0",)),
+    ]
+    seats = recovered(containers, (HeldId(id="any-s0", numa_nodes=(0, 1)),))
+    assert [(one.seat.id, one.seat.numa_nodes, one.hca) for one in seats] == [
+        ("any-s0", (0, 1), "0000:05:00.0"),
+        ("n0-s1", (0,), "0000:02:00.0"),
+        ("n1-s0", (1,), "0000:09:00.0"),
+    ]
+
+
 _HCAS = st.builds(
     hca,
     st.integers(min_value=0, max_value=7),
@@ -111,13 +169,22 @@ def _address(one: Hca) -> str:
     return one.address
 
 
-@given(st.lists(_MACHINES, min_size=1, max_size=6), st.integers(min_value=1, max_value=3))
-def test_the_list_never_shrinks_and_nothing_listed_changes(machines: list[Machine], share: int) -> None:
+_HELD = st.lists(
+    st.builds(HeldId, id=st.sampled_from(["n0-s0", "n1-s1", "any-s0", "theirs"]), numa_nodes=st.just((0,))),
+    unique_by=lambda one: one.id,
+).map(tuple)
+
+
+@given(st.lists(st.tuples(_MACHINES, _HELD), min_size=1, max_size=6), st.integers(min_value=1, max_value=3))
+def test_the_list_never_shrinks_and_nothing_listed_changes(
+    looks: list[tuple[Machine, tuple[HeldId, ...]]], share: int
+) -> None:
     """Whatever HCAs come and go, ids, hints and HCAs of listed seats stay, and no id is given twice (law 1, 4)."""
     pool = Pool(share=share)
     before: Offer = ()
-    for one in machines:
-        after = offer(one, pool, before)
+    for one, held in looks:
+        after = offer(one, pool, before, held)
+        assert {one.id for one in held} == {seat.seat.id for seat in after if seat.held}
         assert _facts(before) == _facts(after)[: len(before)]
         assert len(set(_ids(after))) == len(after)
         assert len({bool(hint) for hint in _hints(after)}) <= 1
@@ -134,4 +201,4 @@ def test_looking_again_changes_nothing(one: Machine) -> None:
 
 def _facts(seats: Offer) -> list[object]:
     """All that must never change of a listed seat."""
-    return [msgspec.structs.replace(one, illness=None) for one in seats]
+    return [msgspec.structs.replace(one, illness=None, held=False) for one in seats]

@@ -71,6 +71,7 @@ def test_status_names_the_hca_of_each_seat() -> None:
         hca="0000:01:00.0",
         name="mlx5_1",
         device="uverbs1",
+        held=False,
         healthy=True,
         reason=None,
     )

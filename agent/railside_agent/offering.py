@@ -1,0 +1,99 @@
+"""Keeps the offer in step with the machine and its holders: recalled at first, then with every look.
+
+It must not decide what is offered: the core does.
+"""
+
+from typing import Final, Never
+
+from structlog.typing import FilteringBoundLogger
+
+from railside_agent.holders import HeldId
+from railside_agent.inventory import Inventory, Look
+from railside_agent.seat_memory import SeatMemory
+from railside_agent.seats import Offer, offer, recovered
+from railside_agent.starts import ContainerStarts
+from railside_agent.status import nothing_offered
+from railside_proto.machine import Machine
+from railside_proto.pool import Container, Pool
+from railside_runtime.cell import Cell
+from railside_runtime.worker import Worker
+
+DISK_DEADLINE_SECONDS: Final = 2.0
+"""The disk may hang; the kubelet gives a list 1.2 s from its start and will not wait for it."""
+
+
+class Offering:
+    """The offer of one pool."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        inventory: Inventory,
+        starts: ContainerStarts,
+        memory: SeatMemory,
+        offer: Cell[Offer],
+        log: FilteringBoundLogger,
+    ) -> None:
+        """Write to ``offer``, as its only writer."""
+        self._pool = pool
+        self._inventory = inventory
+        self._starts = starts
+        self._memory = memory
+        self._offer = offer
+        self._log = log
+        self._worker = Worker("memory")
+
+    async def run(self) -> Never:
+        """Offer what was remembered at once, and what is there as soon as it has been looked at."""
+        held = await self._held()
+        self._offer.set(offer(None, self._pool, await self._recalled(held), held))
+        async for latest in self._inventory.latest.changes():
+            if latest is not None:
+                held = held if latest.held is None else latest.held
+                await self._renew(latest, offer(latest.machine, self._pool, self._offer.value, held))
+        raise AssertionError("a cell's changes have no end")
+
+    async def _held(self) -> tuple[HeldId, ...]:
+        """What containers hold, without a look at the machine, which may take long."""
+        try:
+            return await self._worker.run(self._inventory.read_held, DISK_DEADLINE_SECONDS) or ()
+        except TimeoutError:
+            return ()
+
+    async def _recalled(self, held: tuple[HeldId, ...]) -> Offer:
+        """What was offered before this process; by the bound containers where that is not remembered."""
+        try:
+            remembered = await self._worker.run(self._memory.recall, DISK_DEADLINE_SECONDS)
+        except TimeoutError:
+            remembered = None
+        if remembered is not None:
+            return remembered
+        return recovered(await self._containers(), held)
+
+    async def _containers(self) -> tuple[Container, ...]:
+        try:
+            return await self._starts.containers()
+        except TimeoutError:
+            return ()
+
+    async def _renew(self, latest: Look, seats: Offer) -> None:
+        """Put what is no longer true out of the way, then offer ``seats`` and remember them."""
+        await self._starts.withdraw_untrue(latest.machine)
+        self._tell(latest.machine, seats)
+        self._offer.set(seats)
+        try:
+            await self._worker.run(lambda: self._memory.remember(seats), DISK_DEADLINE_SECONDS)
+        except TimeoutError:
+            self._log.error("the seats could not be remembered", detail="the disk hangs")
+
+    def _tell(self, machine: Machine, seats: Offer) -> None:
+        healthy = sum(seat.illness is None for seat in seats)
+        held = sum(seat.held for seat in seats)
+        hcas, gpus = len(machine.hcas), len(machine.gpus)
+        self._log.info("machine", hcas=hcas, gpus=gpus, seats=len(seats), healthy=healthy, held=held)
+        for one in machine.excluded:
+            self._log.info("device left out", device=one.name, reason=one.reason.code, why=one.reason.sentence)
+        nothing = nothing_offered(machine)
+        if nothing is not None:
+            self._log.warning("nothing is offered", reason=nothing.code, why=nothing.sentence)

@@ -1,0 +1,59 @@
+"""A thread of one's own for calls that block: one after the other, each with a deadline.
+
+It must not hold the program up: a call that hangs for ever keeps this one thread, and the process ends without it.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Worker:
+    """Runs blocking calls in the order in which they came."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread, called ``name``."""
+        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    async def run(self, call: Callable[[], T], deadline_seconds: float) -> T:
+        """What ``call`` returns or raises. Raises TimeoutError at the deadline.
+
+        A call that has begun goes on after its deadline; one that has not begun by then is dropped.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.put((future, call))
+        async with asyncio.timeout(deadline_seconds):
+            return await future
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._jobs.get()
+            if not future.done():
+                _hand_over(future, *_outcome(call))
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return call(), None
+    except BaseException as error:  # noqa: BLE001 -- it is raised again, where somebody waits for it
+        return None, error
+
+
+def _hand_over(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
+    def settle() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    # A loop that has closed meanwhile waits for nothing any more.
+    with contextlib.suppress(RuntimeError):
+        future.get_loop().call_soon_threadsafe(settle)
