@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from blockbuster import BlockBuster, blockbuster_ctx
+from blockbuster import BlockingError, blockbuster_ctx
 
 from railside_sim.manifest import read_manifest
 from railside_sim.stand_in_nodes import StandInNodes
@@ -19,10 +19,21 @@ MakeTree = Callable[[str], Path]
 
 
 @pytest.fixture(autouse=True)
-def guarded_loop() -> Iterator[BlockBuster]:
-    """Fail a test in which product code blocks the event loop, however shortly."""
-    with blockbuster_ctx(["railside_agent", "railside_runtime", "railside_extender", "railside_main"]) as guard:
-        yield guard
+def guarded_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Fail a test in which product code blocks the event loop, however shortly; gives what has blocked so far."""
+    blocked: list[str] = []
+
+    class RecordedError(BlockingError):
+        """A server turns the error into an answer; the record fails the test all the same."""
+
+        def __init__(self, function: str) -> None:
+            super().__init__(function)
+            blocked.append(str(self))
+
+    monkeypatch.setattr("blockbuster.blockbuster.BlockingError", RecordedError)
+    with blockbuster_ctx(["railside_agent", "railside_runtime", "railside_extender", "railside_main"]):
+        yield blocked
+    assert blocked == []
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ class Agent:
             pool=self._pool,
             machine=latest.machine if latest else None,
             offer=self._offer.value,
+            look_problem=self._inventory.problem.value,
             registration=msgspec.structs.replace(self._registrar.state.value, streams=self._plugin.streams.value),
         )
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from railside_agent.kernel_text import device_numbers, integer, leading_number, link_layer, pci_address, port_state
 from railside_agent.raw_machine import RawFunction, RawMachine, RawNumaNode, RawPort, RawRdmaDevice, RawUverbs
 from railside_proto.machine import (
     DeviceNode,
@@ -18,7 +19,6 @@ from railside_proto.machine import (
     NumaNode,
     PciAddress,
     Port,
-    PortState,
 )
 from railside_proto.reasons import Code, Reason, reason
 
@@ -27,6 +27,10 @@ _GPU_CLASSES: Final = {
     "nvidia": ("0x0300", "0x0302"),  # display and 3D controllers; 0x0680 is an NVSwitch
     "amd": ("0x0300", "0x0380", "0x1200"),
 }
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+"""What may go into files, lists and terminals as it is; the kernel's own names and rdma-core's all are so."""
+
+_UVERBS: Final = re.compile(r"uverbs\d{1,7}")
 _DRIVER_LINE: Final = re.compile(r"^(?P<key>[^:\n]+):[ \t]*(?P<value>[^\n]*)$", re.MULTILINE)
 
 
@@ -59,11 +63,14 @@ class _Places:
 
     def numa_node(self, function: RawFunction) -> int | None:
         """Its NUMA node, if the machine has that one: a hint for another node would bar the pod (kubelet)."""
-        number = _integer(function.numa_node)
+        number = integer(function.numa_node)
         return number if number in self._known_nodes else None
 
 
 def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Excluded:
+    if not _NAME.fullmatch(device.name):
+        shown = ascii(device.name)
+        return Excluded(name=shown, reason=reason(Code.ODD_NAME, device=shown))
     if device.function is None:
         return Excluded(name=device.name, reason=reason(Code.NO_PCI_FUNCTION, device=device.name))
     function = places.find(device.function)
@@ -103,10 +110,11 @@ def _link_refusal(name: str, ports: tuple[Port, ...]) -> Reason | None:
 
 def _uverbs_node(device: RawRdmaDevice, raw: RawMachine) -> DeviceNode | Reason:
     """The device node of an HCA, complete only when its numbers are those that the kernel says."""
-    entry = next((entry for entry in raw.uverbs if entry.ibdev == device.name), None)
+    uverbs = (entry for entry in raw.uverbs if _UVERBS.fullmatch(entry.name))
+    entry = next((entry for entry in uverbs if entry.ibdev == device.name), None)
     if entry is None:
         return _no_uverbs(device, "sys/class/infiniband_verbs has no entry for it")
-    numbers = _numbers(entry.dev)
+    numbers = device_numbers(entry.dev)
     if numbers is None:
         return _no_uverbs(device, f"sys/class/infiniband_verbs/{entry.name}/dev cannot be read")
     if raw.device_nodes is None:
@@ -150,34 +158,22 @@ def _one_each(found: list[Hca]) -> tuple[tuple[Hca, ...], tuple[Excluded, ...]]:
 
 def _rdma_cm(raw: RawMachine) -> DeviceNode | None:
     """The connection manager's node, if its numbers are the kernel's; optional, as verbs work without it."""
-    numbers = _numbers(raw.rdma_cm_dev)
+    numbers = device_numbers(raw.rdma_cm_dev)
     nodes = (node for node in raw.device_nodes or () if node.name == "rdma_cm")
     return next((node for node in nodes if (node.major, node.minor) == numbers), None)
 
 
 def _port(raw: RawPort) -> Port | None:
-    number = _integer(raw.name)
+    number = integer(raw.name)
     if number is None:
         return None
     return Port(
         number=number,
-        link_layer=_link_layer(raw.link_layer),
-        state=_port_state(raw.state),
-        rate_gbps=_leading_number(raw.rate),
-        lid=_integer(raw.lid) or 0,
+        link_layer=link_layer(raw.link_layer),
+        state=port_state(raw.state),
+        rate_gbps=leading_number(raw.rate),
+        lid=integer(raw.lid) or 0,
     )
-
-
-def _link_layer(text: str | None) -> LinkLayer:
-    known = {layer.value: layer for layer in LinkLayer}
-    return known.get(text or "", LinkLayer.UNSPECIFIED)
-
-
-def _port_state(text: str | None) -> PortState:
-    """``4: ACTIVE`` by its number; what cannot be read is as good as down."""
-    numbered = {state.number: state for state in PortState}
-    number = _integer((text or "").partition(":")[0])
-    return numbered.get(-1 if number is None else number, PortState.DOWN)
 
 
 def _gpus(raw: RawMachine, places: _Places) -> tuple[Gpu, ...]:
@@ -207,38 +203,9 @@ def _numa_nodes(raw: Iterable[RawNumaNode]) -> tuple[NumaNode, ...]:
         NumaNode(
             number=int(node.name.removeprefix("node")),
             cpus=node.cpulist,
-            distances=tuple(int(text) for text in (node.distance or "").split() if text.isdecimal()),
+            distances=tuple(filter(None, map(integer, (node.distance or "").split()))),
         )
         for node in raw
         if node.cpulist
     )
     return tuple(sorted(nodes, key=lambda node: node.number))
-
-
-def pci_address(text: str) -> PciAddress:
-    """One spelling for sysfs (``0000:18:00.0``) and NVIDIA's tools (``00000000:18:00.0``)."""
-    domain, _, rest = text.lower().partition(":")
-    return PciAddress(f"{int(domain, 16):04x}:{rest}") if _is_hex(domain) else PciAddress(text.lower())
-
-
-def _is_hex(text: str) -> bool:
-    return bool(text) and all(letter in "0123456789abcdef" for letter in text)
-
-
-def _numbers(text: str | None) -> tuple[int, int] | None:
-    major, _, minor = (text or "").partition(":")
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
-
-
-def _integer(text: str | None) -> int | None:
-    """A decimal or ``0x`` number, as the kernel prints both; None for anything else."""
-    try:
-        return int(text or "", 0)
-    except ValueError:
-        return None
-
-
-def _leading_number(text: str | None) -> float:
-    """``400 Gb/sec (4X NDR)`` is 400.0."""
-    match = re.match(r"\d+(\.\d+)?", text or "")
-    return float(match.group()) if match else 0.0

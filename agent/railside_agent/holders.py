@@ -4,7 +4,12 @@ It must not read files. The checkpoint's form is the kubelet's own affair and ma
 makes no sense is None, never a guess that nothing is held.
 """
 
+import re
+from typing import Final
+
 import msgspec
+
+_NODE: Final = re.compile(r"[0-9]{1,5}")
 
 
 class HeldId(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,5 +47,5 @@ def held_ids(checkpoint: bytes, resource: str) -> tuple[HeldId, ...] | None:
     for entry in entries:
         for node, ids in (entry.ids_by_node or {}).items() if entry.resource == resource else ():
             for one in ids:
-                nodes.setdefault(one, set()).update({int(node)} if node.isdecimal() else ())
+                nodes.setdefault(one, set()).update({int(node)} if _NODE.fullmatch(node) else ())
     return tuple(HeldId(id=one, numa_nodes=tuple(sorted(found))) for one, found in sorted(nodes.items()))

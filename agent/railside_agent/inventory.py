@@ -61,17 +61,17 @@ class Inventory:
         self._deadline_seconds = deadline_seconds
         self._worker = Worker("look")
         self.latest: Cell[Look | None] = Cell(None)
+        self.problem: Cell[str | None] = Cell(None)
+        """Why the last look failed; None while looks succeed."""
 
     async def look(self) -> Machine:
         """Read everything now, and tell all who follow ``latest``. Raises LookError."""
         try:
-            latest = await self._worker.run(self._look, self._deadline_seconds)
-        except TimeoutError:
-            raise LookError(f"sysfs did not answer within {self._deadline_seconds:g} s") from None
-        except Exception as error:
-            # A bug met on an odd tree must not end the agent: pods that run depend on it.
-            self._log.exception("this is a bug: the tree could not be understood")
-            raise LookError(f"{type(error).__name__}: {error}") from error
+            latest = await self._look_once()
+        except LookError as error:
+            self.problem.set(str(error))
+            raise
+        self.problem.set(None)
         self.latest.set(latest)
         return latest.machine
 
@@ -83,6 +83,18 @@ class Inventory:
             except LookError as error:
                 self._log.warning("the machine could not be looked at", detail=str(error))
             await asyncio.sleep(self._resync_seconds)
+
+    async def _look_once(self) -> Look:
+        try:
+            return await self._worker.run(self._look, self._deadline_seconds)
+        except TimeoutError:
+            raise LookError(f"sysfs did not answer within {self._deadline_seconds:g} s") from None
+        except OSError as error:
+            raise LookError(str(error)) from error
+        except Exception as error:
+            # A bug met on an odd tree must not end the agent: pods that run depend on it.
+            self._log.exception("this is a bug: the tree could not be understood")
+            raise LookError(f"{type(error).__name__}: {error}") from error
 
     def _look(self) -> Look:
         return Look(machine=discover(read_machine(self._root, self._nodes)), held=self.read_held())

@@ -59,6 +59,7 @@ class Registrar:
         self._socket = self._folder / f"railside-{pool.name}.sock"
         self._log = log
         self.state: Cell[RegistrationState] = Cell(NOT_TRIED)
+        self._told = NOT_TRIED
 
     async def run(self) -> Never:
         """Stay registered. Tries with one and the same kubelet come ever more slowly, a new one is met at once."""
@@ -93,14 +94,17 @@ class Registrar:
             self._say(registered=False, detail=f"{self._socket} cannot be served: {error}")
 
     async def _register(self, kubelet: _Identity, ours: _Identity | None, watch: FolderWatch) -> None:
-        """Register and return when that has failed, or holds no longer."""
+        """Register; return when that has failed or holds no longer. A kubelet that hangs is left for the next."""
+        self.state.set(RegistrationState(registered=False, detail="asking the kubelet"))
+        await first_of(self._ask_and_be_heard(), self._until_another_socket(kubelet, ours, watch))
+        if self.state.value.registered:
+            self._say(registered=False, detail="the kubelet has restarted, listens no longer, or a socket is gone")
+
+    async def _ask_and_be_heard(self) -> None:
         problem = await self._try_to_register()
-        if problem is not None:
-            self._say(registered=False, detail=problem)
-            return
-        self._say(registered=True, detail=f"registered as {self._pool.resource}")
-        await first_of(self._until_another_socket(kubelet, ours, watch), self._until_unheard())
-        self._say(registered=False, detail="the kubelet has restarted, listens no longer, or a socket is gone")
+        self._say(registered=problem is None, detail=problem or f"registered as {self._pool.resource}")
+        if problem is None:
+            await self._until_unheard()
 
     async def _until_another_kubelet(self, kubelet: _Identity, watch: FolderWatch) -> None:
         while await _identity(self._kubelet) == kubelet:
@@ -139,19 +143,23 @@ class Registrar:
         return None
 
     def _say(self, *, registered: bool, detail: str) -> None:
-        state = RegistrationState(registered=registered, detail=detail)
-        if state != self.state.value:
+        self.state.set(RegistrationState(registered=registered, detail=detail))
+        # The same answer to the next try is no news.
+        if self._told != self.state.value:
             self._log.info("registration", registered=registered, detail=detail)
-        self.state.set(state)
+        self._told = self.state.value
 
 
 async def _identity(path: Path) -> _Identity | None:
-    """Tells a socket from a later one of the same name: inode numbers alone are used again."""
+    """Tells a socket from a later one of the same name: inode numbers alone are used again.
+
+    Nothing writes to a socket's file, so its modification time is that of its making; a chmod leaves it.
+    """
     try:
         found = await asyncio.to_thread(path.lstat)
     except OSError:
         return None
-    return (found.st_ino, found.st_ctime_ns)
+    return (found.st_ino, found.st_mtime_ns)
 
 
 def _jittered(seconds: float) -> float:

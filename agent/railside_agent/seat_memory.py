@@ -6,8 +6,9 @@ The kubelet keeps the ids of running pods over both. It must not decide which se
 import contextlib
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -22,7 +23,7 @@ _VERSION: Final = 1
 
 class _Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seat: str
-    numa_nodes: tuple[int, ...]
+    numa_nodes: tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)], ...]
     hca: PciAddress
 
 
@@ -38,6 +39,7 @@ class SeatMemory:
 
     def __init__(self, root: Path, pool: Pool, log: FilteringBoundLogger) -> None:
         """Keep the file below ``root``."""
+        self._share = pool.share
         self._path = root / STATE_DIR / f"seats-{pool.name}.json"
         self._log = log
         self._written = b""
@@ -53,7 +55,8 @@ class SeatMemory:
             return None
         try:
             remembered = msgspec.json.decode(text, type=_File)
-        except msgspec.MsgspecError as error:
+            _refuse_doubles(remembered, self._share)
+        except (msgspec.MsgspecError, ValueError) as error:
             self._complain("the remembered seats make no sense; the file is kept as .bad", error)
             with contextlib.suppress(OSError):
                 self._path.replace(self._path.with_suffix(".bad"))
@@ -82,6 +85,14 @@ class SeatMemory:
 
     def _complain(self, what: str, error: Exception) -> None:
         self._log.error(what, file=str(self._path), detail=str(error))
+
+
+def _refuse_doubles(remembered: _File, share: int) -> None:
+    """Raises ValueError where an id stands twice, or an HCA more often than it may be shared."""
+    ids = [one.seat for one in remembered.seats]
+    hcas = Counter(one.hca for one in remembered.seats)
+    if len(set(ids)) < len(ids) or any(count > share for count in hcas.values()):
+        raise ValueError("a seat or an HCA stands there too often")
 
 
 def _write_durably(path: Path, text: bytes) -> None:

@@ -15,8 +15,10 @@ from msgspec import Meta
 from railside_proto.names import AGENT_ENVIRONMENT, AGENT_HOST, AGENT_PORT, KUBELET_DIR
 from railside_runtime.log_options import Format, Level
 
-_Folder = Annotated[str, Meta(pattern="^/", description="an absolute path")]
-_Prefix = Annotated[str, Meta(pattern="^(/.*[^/])?$", description="an absolute path without a last /, or empty")]
+_Folder = Annotated[str, Meta(pattern=r"\A/[^\0\n]*\Z", description="an absolute path")]
+_Prefix = Annotated[
+    str, Meta(pattern=r"\A(/[^\0\n]*[^/\0\n])?\Z", description="an absolute path without a last /, or empty")
+]
 _Port = Annotated[int, Meta(ge=1, le=65535, description="a number from 1 to 65535")]
 _Seconds = Annotated[float, Meta(ge=1, le=3600, description="a number of seconds from 1 to 3600")]
 

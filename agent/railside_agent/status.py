@@ -59,10 +59,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None
     offer: Offer
     registration: RegistrationState
+    look_problem: str | None = None
+    """Why the last look at the machine failed."""
 
 
 def not_ready(view: View) -> tuple[str, ...]:
     """What is missing before the agent does its work; with nothing to offer it is ready, and says why not more."""
+    if view.look_problem is not None:
+        return (f"the machine could not be looked at: {view.look_problem}",)
     if view.machine is None:
         return ("the machine has not been looked at yet",)
     if not view.offer:

@@ -1,8 +1,10 @@
 """Reads a machine's tree (sys, proc, dev, var/run below one root) into a RawMachine, in one blocking look.
 
-It must not interpret what it reads, and nothing in the tree may make it raise: odd files become None.
+It must not interpret what it reads, and nothing in the tree may make it raise: odd files become None. It raises
+OSError only where this process has no descriptor or memory left to look with.
 """
 
+import errno
 import os
 import re
 import stat
@@ -26,9 +28,10 @@ from railside_proto.names import TOPOLOGY_DIR, TOPOLOGY_FILE
 LONGEST_TEXT_BYTES: Final = 4096
 """A sysfs file is at most a page; more than that is not a sysfs file."""
 
+_EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _HOST_BRIDGE: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.IGNORECASE)
-_NUMA_NODE: Final = re.compile(r"node\d+")
+_NUMA_NODE: Final = re.compile(r"node\d{1,4}")
 
 
 def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
@@ -51,7 +54,8 @@ def read_text(path: Path) -> str | None:
     try:
         # Non-blocking, so that a pipe in an odd tree is an empty file and not a hang.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        _raise_if_exhausted(error)
         return None
     try:
         content = os.read(descriptor, LONGEST_TEXT_BYTES)
@@ -65,15 +69,27 @@ def read_text(path: Path) -> str | None:
 def _entries(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
-    except OSError:
+    except OSError as error:
+        _raise_if_exhausted(error)
         return []
+
+
+def _name(entry: Path) -> str:
+    """Its name as text, whatever bytes it is made of."""
+    return os.fsencode(entry.name).decode("utf-8", errors="replace")
+
+
+def _raise_if_exhausted(error: OSError) -> None:
+    """What this process lacks says nothing of the machine: a look that fails is better than one that lies."""
+    if error.errno in _EXHAUSTED:
+        raise error
 
 
 def _numa_nodes(folder: Path) -> Iterator[RawNumaNode]:
     for entry in _entries(folder):
         if _NUMA_NODE.fullmatch(entry.name):
             yield RawNumaNode(
-                name=entry.name,
+                name=_name(entry),
                 cpulist=read_text(entry / "cpulist"),
                 distance=read_text(entry / "distance"),
             )
@@ -83,7 +99,7 @@ def _functions(folder: Path) -> Iterator[RawFunction]:
     for entry in _entries(folder):
         if _PCI_ADDRESS.fullmatch(entry.name):
             yield RawFunction(
-                address=entry.name,
+                address=_name(entry),
                 path=_path_above(entry),
                 vendor=read_text(entry / "vendor"),
                 pci_class=read_text(entry / "class"),
@@ -108,7 +124,7 @@ def _rdma_devices(folder: Path) -> Iterator[RawRdmaDevice]:
     for entry in _entries(folder):
         if _kind(entry) == stat.S_IFDIR:
             yield RawRdmaDevice(
-                name=entry.name,
+                name=_name(entry),
                 function=_pci_address(_target_name(entry / "device")),
                 node_guid=read_text(entry / "node_guid"),
                 hca_type=read_text(entry / "hca_type"),
@@ -123,7 +139,7 @@ def _pci_address(name: str | None) -> str | None:
 def _ports(folder: Path) -> Iterator[RawPort]:
     for entry in _entries(folder):
         yield RawPort(
-            name=entry.name,
+            name=_name(entry),
             link_layer=read_text(entry / "link_layer"),
             state=read_text(entry / "state"),
             rate=read_text(entry / "rate"),
@@ -135,7 +151,7 @@ def _uverbs(folder: Path) -> Iterator[RawUverbs]:
     for entry in _entries(folder):
         if _kind(entry) == stat.S_IFDIR:
             yield RawUverbs(
-                name=entry.name,
+                name=_name(entry),
                 ibdev=read_text(entry / "ibdev"),
                 dev=read_text(entry / "dev"),
             )
@@ -143,7 +159,7 @@ def _uverbs(folder: Path) -> Iterator[RawUverbs]:
 
 def _driver_gpus(folder: Path) -> Iterator[RawDriverGpu]:
     for entry in _entries(folder):
-        yield RawDriverGpu(address=entry.name, information=read_text(entry / "information"))
+        yield RawDriverGpu(address=_name(entry), information=read_text(entry / "information"))
 
 
 def _device_nodes(dev: Path, nodes: DeviceNodes) -> tuple[DeviceNode, ...] | None:

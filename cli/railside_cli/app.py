@@ -3,6 +3,7 @@
 It must not compute answers: each command has a module of its own.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -22,6 +23,14 @@ FINE: Final = 0
 FINDING: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
+INTERRUPTED: Final = 130
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """A reader that has seen enough is no failure; rich would end with 1, which here is a finding."""
+        raise BrokenPipeError
+
 
 Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 
@@ -51,7 +60,7 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(machine)).decode())
     else:
-        console = Console(highlight=False)
+        console = _Console(highlight=False)
         console.print(verdict(machine), style="bold")
         console.print(picture(machine))
         nothing = nothing_offered(machine)
@@ -69,12 +78,23 @@ def demo(machine: Path) -> int:
     machine
         The machine to play, as a text manifest.
     """
-    return play(machine, Console(highlight=False))
+    return play(machine, _Console(highlight=False))
 
 
 def main() -> int:
     """Run the command line; return the exit status."""
-    status = app(result_action="return_value")
+    try:
+        status = app(result_action="return_value")
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        # What was still to be printed has nowhere to go; a reader that has seen enough is no failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return FINE
+        print(f"railside: {error}", file=sys.stderr)
+        return UNREACHABLE
     return status if isinstance(status, int) else FINE
 
 

@@ -6,6 +6,7 @@ It prints what the kubelet's side answered. It must not show what the agent beli
 import asyncio
 import contextlib
 import random
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from rich.markup import escape
 
 from railside_agent.app import Agent
 from railside_agent.settings import Settings
-from railside_cli.node_picture import node_picture, uverbs
+from railside_cli.node_picture import legend, marks, node_picture, uverbs
 from railside_proto.names import DEVICE_PLUGINS
 from railside_runtime.logs import make_logger
 from railside_sim.kubelet import EmbeddedKubelet
@@ -33,7 +34,7 @@ FEWEST_HCAS: Final = 4
 
 _INTRODUCTION: Final = (
     "The agent runs for real, on the tree of a machine that is only text, beside an embedded kubelet.\n"
-    "All below is what that kubelet and its containers saw. [dim]□ free  ■ held  ✗ ill[/]"
+    "All below is what that kubelet and its containers saw."
 )
 _SEED: Final = 20260312
 """The kubelet deals at random inside a NUMA node; the story is told the same way each time."""
@@ -43,14 +44,14 @@ def play(manifest: Path, console: Console) -> int:
     """Play the demo on the machine of ``manifest``; return the exit status."""
     try:
         machine = read_manifest(manifest)
-    except (ManifestError, OSError) as error:
+        # Short, as a unix socket's path has at most 107 bytes.
+        with tempfile.TemporaryDirectory(prefix="railside-") as folder:
+            root = Path(folder)
+            write_tree(machine, root, make_node=StandInNodes().make)
+            return asyncio.run(_play(root, console))
+    except (ManifestError, OSError, UnicodeDecodeError) as error:
         console.print(f"railside demo: {escape(str(error))}", style="red")
         return USAGE
-    # Short, as a unix socket's path has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="railside-") as folder:
-        root = Path(folder)
-        write_tree(machine, root, make_node=StandInNodes().make)
-        return asyncio.run(_play(root, console))
 
 
 async def _play(root: Path, console: Console) -> int:
@@ -68,7 +69,7 @@ async def _play(root: Path, console: Console) -> int:
 async def _agent(root: Path, kubelet_dir: Path) -> AsyncIterator[None]:
     """The agent as a pod would run it, but for the device nodes: without root nobody can make real ones."""
     settings = Settings(root=str(root), host_root=str(root), kubelet_dir=str(kubelet_dir), listen_port=0)
-    log = make_logger("error", "auto")
+    log = make_logger("error", "auto", sys.stderr.buffer)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(Agent(settings, log, StandInNodes()).run(), name="agent")
         yield
@@ -87,6 +88,7 @@ class _Story:
     async def tell(self) -> int:
         """Tell it; return the exit status."""
         self._console.print(_INTRODUCTION)
+        self._console.print(legend(self._console), style="dim")
         with contextlib.suppress(TimeoutError):
             await self._kubelet.until(self._offered)
         offered = self._kubelet.status_of().allocatable
@@ -137,4 +139,4 @@ class _Story:
         self._never_shared &= len(in_hand) == len(set(in_hand))
         self._console.print()
         self._console.rule(f"{self._step}. {title}", align="left", style="dim")
-        self._console.print(node_picture(self._kubelet))
+        self._console.print(node_picture(self._kubelet, marks(self._console)))

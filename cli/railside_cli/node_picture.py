@@ -4,8 +4,9 @@ It must not ask the agent anything.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
@@ -14,12 +15,31 @@ from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pods import Failed, Outcome, Pending, Running
 
 
-def node_picture(kubelet: EmbeddedKubelet) -> RenderableType:
+class Marks(NamedTuple):
+    """How a seat is shown."""
+
+    free: str
+    held: str
+    ill: str
+
+
+def marks(console: Console) -> Marks:
+    """Signs that the terminal can show."""
+    return Marks("□", "■", "✗") if console.encoding.startswith("utf") else Marks("-", "*", "x")
+
+
+def legend(console: Console) -> str:
+    """What the signs mean."""
+    signs = marks(console)
+    return f"{signs.free} free  {signs.held} held  {signs.ill} ill"
+
+
+def node_picture(kubelet: EmbeddedKubelet, signs: Marks) -> RenderableType:
     """The node's counts, its seats by NUMA node, and its pods."""
     status = kubelet.status_of()
     held = {seat: pod.pod for pod in kubelet.pods.values() for seat in _seats(pod)}
     counts = f"{RESOURCE}: capacity {status.capacity}, allocatable {status.allocatable}, held {len(held)}"
-    parts: list[RenderableType] = [counts, _places(kubelet, held)]
+    parts: list[RenderableType] = [counts, _places(kubelet, held, signs)]
     if kubelet.pods:
         parts += ["", _pods(kubelet), *_waiting(kubelet)]
     return Group(*parts)
@@ -30,21 +50,21 @@ def uverbs(pod: Outcome) -> tuple[str, ...]:
     return tuple(name for name in _inside(pod) if name.startswith("uverbs"))
 
 
-def _places(kubelet: EmbeddedKubelet, held: dict[str, str]) -> Table:
+def _places(kubelet: EmbeddedKubelet, held: dict[str, str], signs: Marks) -> Table:
     zones: dict[str, list[str]] = {}
     for device in kubelet.listed():
         numa_nodes = ",".join(map(str, sorted(device.numa or ()))) or "any"
-        zones.setdefault(f"NUMA {numa_nodes}", []).append(_place(device.id, held, healthy=device.healthy))
+        zones.setdefault(f"NUMA {numa_nodes}", []).append(_place(device.id, held, signs, healthy=device.healthy))
     table = Table.grid(padding=(0, 2))
     for zone, places in sorted(zones.items()):
         table.add_row(zone, *places)
     return table
 
 
-def _place(seat: str, held: dict[str, str], *, healthy: bool) -> str:
+def _place(seat: str, held: dict[str, str], signs: Marks, *, healthy: bool) -> str:
     if seat in held:
-        return f"[cyan]■ {escape(held[seat])}[/]"
-    return f"[green]□ {escape(seat)}[/]" if healthy else f"[red]✗ {escape(seat)}[/]"
+        return f"[cyan]{signs.held} {escape(held[seat])}[/]"
+    return f"[green]{signs.free} {escape(seat)}[/]" if healthy else f"[red]{signs.ill} {escape(seat)}[/]"
 
 
 def _pods(kubelet: EmbeddedKubelet) -> Table:

@@ -19,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.app import Agent
 from railside_agent.settings import Resolved, SettingsError, descriptions, flag, resolve, variable
+from railside_runtime.log_pipe import LogPipe
 from railside_runtime.logs import ForeignLogs, make_logger
 from railside_runtime.probes import ListenError
 
@@ -82,11 +83,18 @@ def _table(resolved: Resolved) -> str:
 
 def _run(resolved: Resolved) -> int:
     settings = resolved.settings
-    log = make_logger(settings.log_level, settings.log_format)
+    pipe = LogPipe(sys.stderr.buffer)
+    try:
+        return _run_logged(resolved, make_logger(settings.log_level, settings.log_format, pipe))
+    finally:
+        pipe.close()
+
+
+def _run_logged(resolved: Resolved, log: FilteringBoundLogger) -> int:
     logging.basicConfig(handlers=[ForeignLogs(log)], force=True)
     log.info("starting", version=version("railside"), **{origin.key: origin.value for origin in resolved.origins})
     try:
-        asyncio.run(_until_told_to_stop(Agent(settings, log)))
+        asyncio.run(_until_told_to_stop(Agent(resolved.settings, log)))
     except ExceptionGroup as group:
         broken = group
     else:

@@ -15,6 +15,7 @@ class Code(enum.StrEnum):
     ETHERNET_LINK = "EthernetLink"
     LINK_LAYER_UNKNOWN = "LinkLayerUnknown"
     NO_PORTS = "NoPorts"
+    ODD_NAME = "OddName"
     NO_PCI_FUNCTION = "NoPciFunction"
     VIRTUAL_FUNCTION = "VirtualFunction"
     SAME_FUNCTION = "SameFunction"
@@ -44,6 +45,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.NO_PORTS: (
         "{device} has no port that can be read",
         "look at /sys/class/infiniband/{device}/ports and at the driver's messages in dmesg",
+    ),
+    Code.ODD_NAME: (
+        "{device} has a name that cannot be passed on safely",
+        "rename the device to letters, digits, '.', '_' and '-' (rdma dev set NAME name NEW)",
     ),
     Code.NO_PCI_FUNCTION: (
         "{device} belongs to no PCI function, so nothing tells where it sits",

@@ -4,8 +4,7 @@ It must not be configured globally: whoever logs is given the logger. Nothing se
 """
 
 import logging
-import sys
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 import msgspec
 import structlog
@@ -13,18 +12,31 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from railside_runtime.log_options import Format, Level
 
+REPEAT_SECONDS: Final = 1.0
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def make_logger(level: Level, form: Format, stream: BinaryIO | None = None) -> FilteringBoundLogger:
-    """A logger that writes lines of at least ``level`` to ``stream`` (standard error)."""
-    out = stream or sys.stderr.buffer
+class LineStream(Protocol):
+    """Where lines go."""
+
+    def write(self, line: bytes, /) -> int:
+        """Take one line."""
+
+    def flush(self) -> None:
+        """See it on its way."""
+
+    def isatty(self) -> bool:
+        """Whether a person reads."""
+
+
+def make_logger(level: Level, form: Format, out: LineStream) -> FilteringBoundLogger:
+    """A logger that writes lines of at least ``level`` to ``out``."""
     console = form == "console" or (form == "auto" and out.isatty())
     render: list[Processor] = [_ConsoleLine(colours=out.isatty())] if console else [_json_line]
     return cast(
         "FilteringBoundLogger",
         structlog.wrap_logger(
-            structlog.BytesLogger(out),
+            structlog.BytesLogger(cast("BinaryIO", out)),
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", key="ts"),
@@ -57,9 +69,14 @@ class ForeignLogs(logging.Handler):
         """Pass warnings and errors on to ``log``."""
         super().__init__(level=logging.WARNING)
         self._log = log
+        self._last = ("", 0.0)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log ``record`` with its logger's name."""
+        """Log ``record`` with its logger's name; what is said again and again, once a second."""
+        said, at = self._last
+        if record.getMessage() == said and record.created - at < REPEAT_SECONDS:
+            return
+        self._last = (record.getMessage(), record.created)
         facts: dict[str, Any] = {"library": record.name}
         if record.exc_info:
             facts["exc_info"] = record.exc_info

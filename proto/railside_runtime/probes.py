@@ -1,11 +1,13 @@
 """Answers /livez, /readyz and /status over HTTP. It must not decide what ready means, or what the status is."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from typing import Never
+from typing import Final, Never
 
 from aiohttp import web
+
+IDLE_SECONDS: Final = 2.0
+"""How long a connection that says nothing is kept, and how long an answer under way may take at the end."""
 
 NotReady = tuple[str, ...]
 """Sentences that say what is still missing; empty when ready."""
@@ -28,7 +30,9 @@ class ProbeServer:
 
     async def run(self) -> Never:
         """Serve. Raises ListenError."""
-        runner = web.AppRunner(self._application(), access_log=None)
+        runner = web.AppRunner(
+            self._application(), access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=IDLE_SECONDS
+        )
         await runner.setup()
         try:
             await self._listen(runner)
@@ -41,8 +45,8 @@ class ProbeServer:
         host, port = self._address
         try:
             await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            why = os.strerror(error.errno or 0)
+        except (OSError, UnicodeError) as error:
+            why = str(error).rpartition(": ")[2]
             raise ListenError(
                 f"cannot listen on {host}:{port} ({why}); set another listenHost or listenPort"
             ) from error

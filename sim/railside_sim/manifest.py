@@ -62,6 +62,7 @@ _GRAMMAR: Final = {
 
 _ADDRESS: Final = r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _FUNCTION_PATH: Final = rf"pci[0-9a-f]{{4,}}:[0-9a-f]{{2}}(/{_ADDRESS})+"
+_NAME: Final = r"[^/\0]{1,63}(?<!^\.)(?<!^\.\.)"
 _GUID: Final = r"[0-9a-f]{4}(:[0-9a-f]{4}){3}"
 _NUMBERS: Final = r"\d+:\d+"
 
@@ -143,7 +144,7 @@ def _gpu(line: Line) -> GpuPart:
 
 def _hca(line: Line, ports: dict[str, tuple[PortPart, ...]]) -> HcaPart:
     guid = line.matching("guid", line.text("guid"), _GUID, "5c25:7303:00a1:0000")
-    name = line.text("name")
+    name = line.matching("name", line.text("name"), _NAME, "mlx5_0")
     return HcaPart(
         function=None if line.places[0] == "virtual" else _function(line, _HCA),
         name=name,

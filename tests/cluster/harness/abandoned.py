@@ -4,6 +4,7 @@ It must not touch a run that lives: that one holds the lock in its work folder.
 """
 
 import fcntl
+import os
 import tempfile
 from pathlib import Path
 from typing import TextIO
@@ -19,8 +20,11 @@ PREFIX = "kc."
 def new_run() -> tuple[Places, TextIO]:
     """The places of a new run, and the lock that says it lives while it is open."""
     places = Places(Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT)))
-    lock = places.lock.open("w")
+    fresh = places.lock.with_suffix(".new")
+    lock = fresh.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
+    # It appears locked: a run that starts at this moment must not take this one for dead.
+    fresh.rename(places.lock)
     return places, lock
 
 
@@ -33,8 +37,14 @@ def clear_dead_runs() -> None:
 
 def _is_dead(path: Path) -> bool:
     try:
-        with path.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # held, or gone meanwhile
+        # The folder is everybody's: what somebody else put there is neither followed nor waited for.
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
         return False
-    return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(lock).st_uid == os.geteuid()
+    except OSError:  # held
+        return False
+    finally:
+        os.close(lock)

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import tarfile
 import tempfile
@@ -14,9 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.builders import ONE_HCA, TWO_NUMA, seen, tree
 
-from railside_agent.discovery import discover, pci_address
+from railside_agent.discovery import discover
+from railside_agent.kernel_text import pci_address
+from railside_agent.kubelet_messages import device_list
+from railside_agent.seats import offer
 from railside_agent.sysfs import LONGEST_TEXT_BYTES, read_machine, read_text
 from railside_proto.machine import DeviceNode, LinkLayer, Machine, NumaNode, PortState
+from railside_proto.pool import Pool
 from railside_proto.reasons import Code
 from railside_sim.stand_in_nodes import StandInNodes
 
@@ -192,6 +197,49 @@ def test_a_stale_connection_manager_is_left_out(tmp_path: Path) -> None:
     root = tree(TWO_NUMA + ONE_HCA, tmp_path)
     (root / "sys/class/misc/rdma_cm/dev").write_text("10:59\n")
     assert seen(root).rdma_cm is None
+
+
+@pytest.mark.parametrize("name", [b"bond\xff", b"a\nb", b"a,b", b"\x1b[31m", b"\xc3\xa9"])
+def test_a_name_that_could_forge_something_is_left_out(tmp_path: Path, name: bytes) -> None:
+    """A device whose name would go oddly through lists, files and terminals is told by its escaped name."""
+    root = tree(TWO_NUMA + ONE_HCA, tmp_path)
+    place = root / "sys/class/infiniband/mlx5_0"
+    place.rename(place.with_name(os.fsdecode(name)))
+    found = seen(root)
+    (left_out,) = found.excluded
+    assert (found.hcas, left_out.reason.code, left_out.name.isascii()) == ((), Code.ODD_NAME, True)
+    assert left_out.name.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("place", "content"),
+    [
+        ("class/infiniband/mlx5_0/ports/1/lid", "0x" + "f" * 40),
+        ("class/infiniband_verbs/uverbs0/dev", "231:99999999999"),
+        ("bus/pci/devices/0000:16:00.0/numa_node", "9223372036854775808"),
+        ("devices/system/node/node0/distance", "99999999999999999999 1"),
+    ],
+)
+def test_absurd_numbers_break_nothing(tmp_path: Path, place: str, content: str) -> None:
+    """A number that no kernel prints can be said to the kubelet and to programs, or is left out (P)."""
+    root = tree(TWO_NUMA + ONE_HCA, tmp_path)
+    (root / "sys" / place).write_text(content + "\n")
+    found = seen(root)
+    seats = offer(found, Pool())
+    assert len(found.hcas) == len(device_list(seats).devices)
+    assert msgspec.json.encode(found)
+
+
+def test_without_descriptors_nothing_is_said_of_the_machine(tmp_path: Path) -> None:
+    """A process that can open nothing more must not take every HCA for gone: its look fails."""
+    root = tree(TWO_NUMA + ONE_HCA, tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            seen(root)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_two_devices_on_one_function_are_one_hca(tmp_path: Path) -> None:

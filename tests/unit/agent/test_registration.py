@@ -155,6 +155,37 @@ async def test_a_kubelet_that_stops_listening_is_registered_with_again(
         await deaf.asked.until(lambda tries: tries == 3)
 
 
+async def test_a_kubelet_that_hangs_does_not_hold_up_the_next(registrar: Registrar, kubelet_dir: Path) -> None:
+    """While one kubelet never answers, the state says who is asked, and the next one is met at once (B-DP-27)."""
+    folder = kubelet_dir / "device-plugins"
+    folder.mkdir()
+    released = asyncio.Event()
+
+    async def hang(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        writer.close()
+
+    async with _running(registrar), await asyncio.start_unix_server(hang, folder / "kubelet.sock"):
+        await registrar.state.until(lambda state: state.detail == "asking the kubelet")
+        async with _kubelet(kubelet_dir) as kubelet:
+            await kubelet.until(lambda: kubelet.status_of() == _WHOLE, timeout_s=1.2)
+        released.set()
+
+
+async def test_a_kubelet_that_changes_its_sockets_mode_is_the_same(
+    registrar: Registrar, kubelet_dir: Path
+) -> None:
+    """A chmod of the kubelet's socket is no restart."""
+    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+        await _whole(kubelet)
+        await registrar.state.until(lambda state: state.registered)
+        (kubelet_dir / "device-plugins/kubelet.sock").chmod(0o600)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await registrar.state.until(lambda state: not state.registered)
+        assert registrar.state.value.registered
+
+
 async def test_two_agents_in_one_folder_do_not_spin(kubelet_dir: Path, written: LogLines) -> None:
     """Two that take the socket from each other do so ever more slowly, and each says what happens."""
     twins = [Registrar(Pool(), DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log) for _ in range(2)]

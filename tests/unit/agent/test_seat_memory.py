@@ -63,7 +63,28 @@ def test_the_first_start_remembers_nothing(tmp_path: Path, written: LogLines) ->
     assert (_memory(tmp_path, written).recall(), written.events) == (None, [])
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"seat": 1}', b'[{"seat": "n0-s0"}]', b"\xff\xfe", b"null"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"seat": 1}',
+        b'[{"seat": "n0-s0"}]',
+        b"\xff\xfe",
+        b"null",
+        b'{"version": 1, "seats": [{"seat": "a", "numaNodes": [9223372036854775808], "hca": "x"}]}',
+        pytest.param(
+            b'{"version": 1, "seats": [{"seat": "a", "numaNodes": [], "hca": "x"},'
+            b' {"seat": "b", "numaNodes": [], "hca": "x"}]}',
+            id="one-hca-twice",
+        ),
+        pytest.param(
+            b'{"version": 1, "seats": [{"seat": "a", "numaNodes": [], "hca": "x"},'
+            b' {"seat": "a", "numaNodes": [], "hca": "y"}]}',
+            id="one-seat-twice",
+        ),
+    ],
+)
 def test_a_file_that_makes_no_sense_is_told_once(tmp_path: Path, written: LogLines, content: bytes) -> None:
     """A corrupt file is left aside with one line, and the agent starts."""
     file = tmp_path / _FILE

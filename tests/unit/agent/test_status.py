@@ -62,6 +62,14 @@ def test_a_machine_whose_devices_are_all_left_out_says_why() -> None:
     assert f"none of this node's 1 RDMA devices can be offered: {why.sentence}" == told.sentence
 
 
+def test_a_look_that_failed_is_not_ready() -> None:
+    """While the machine cannot be looked at, readiness says so with the reason."""
+    view = msgspec.structs.replace(
+        _view(machine(hca(1)), _SEATS, _REGISTERED), look_problem="sysfs did not answer within 10 s"
+    )
+    assert not_ready(view) == ("the machine could not be looked at: sysfs did not answer within 10 s",)
+
+
 def test_status_names_the_hca_of_each_seat() -> None:
     """A seat is shown with its HCA, its device and its health."""
     answer = status(_view(machine(hca(1)), _SEATS, _REGISTERED), ())

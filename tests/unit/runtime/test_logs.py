@@ -74,6 +74,18 @@ def test_what_libraries_say_has_the_same_form(level: int, expected: list[str]) -
     assert [(one, "no luck", "aiohttp.server") for one in expected] == told
 
 
+def test_what_is_said_again_and_again_is_written_once_a_second() -> None:
+    """A library that repeats itself, as asyncio does without descriptors, does not fill the node's disk."""
+    written = LogLines()
+    handler = ForeignLogs(written.log)
+    for at in (100.0, 100.1, 100.9, 101.1, 101.2):
+        record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "out of system resource", (), None)
+        record.created = at
+        handler.handle(record)
+    handler.handle(logging.LogRecord("asyncio", logging.ERROR, "", 0, "something else", (), None))
+    assert written.events == ["out of system resource"] * 2 + ["something else"]
+
+
 def test_a_librarys_trace_is_kept() -> None:
     """The trace of an error that a library logs stands in the line."""
     written = LogLines()
