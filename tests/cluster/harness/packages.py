@@ -17,6 +17,10 @@ NEEDED = (
 )
 
 
+#: Somebody else may be installing at this moment.
+PATIENCE = ("-o", "DPkg::Lock::Timeout=120")
+
+
 def installed() -> set[str]:
     """The names of all packages that are installed and configured."""
     listing = commands.run("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
@@ -31,8 +35,10 @@ def ensure() -> None:
     if not missing:
         return
     try:
-        commands.run("apt-get", "update", "-qq", timeout_s=300)
-        commands.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, timeout_s=600)
+        commands.run("apt-get", *PATIENCE, "update", "-qq", timeout_s=300)
+        commands.run(
+            "apt-get", *PATIENCE, "install", "-y", "-qq", "--no-install-recommends", *missing, timeout_s=600
+        )
     except (commands.CommandError, OSError) as error:
         raise SystemExit(
             f"The cluster tests need the Debian packages {', '.join(missing)}, and installing them failed: {error}"
