@@ -47,6 +47,10 @@ class InstalledAgent:
         """Seat and HCA of each device node, by the node's name."""
         return {seat["device"]: (seat["id"], seat["name"]) for seat in self.status()["seats"]}
 
+    def held(self) -> set[str]:
+        """Seats that containers hold, as far as the agent knows."""
+        return {seat["id"] for seat in self.status()["seats"] if seat["held"]}
+
     def status(self) -> dict[str, Any]:
         """What the agent answers on its node's loopback."""
         answer: dict[str, Any] = json.loads(self._ask("/status"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from harness import waiting
 from harness.cluster import Cluster
 from harness.commands import CommandError
 from harness.kubectl import Kubectl
@@ -116,6 +117,12 @@ class TestTheDocumentsPod:
 
         assert {own, "rdma_cm"} == nodes_inside(kubectl, "rdma-test")
         assert [seat] in [container["seats"] for container in agent.status()["containers"]]
+
+    def test_its_seat_is_known_to_be_held(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
+        """The agent reads the real kubelet's checkpoint: this pod's seat is held, and no other."""
+        seat, _ = agent.devices()[uverbs_inside(kubectl, "rdma-test")]
+
+        waiting.until(lambda: agent.held() == {seat}, f"{seat} alone to be held")
 
     def test_it_opens_its_own_hca_and_is_refused_every_other(
         self, agent: InstalledAgent, kubectl: Kubectl
