@@ -46,7 +46,7 @@ cluster: setup ## the same real cluster for a person, with kubectl ready
 	tests/cluster/run --shell
 
 .PHONY: image
-image: setup ## the image, as an OCI layout in build/image (needs root and mmdebstrap)
+image: setup ## the image, as an OCI layout in build/image (needs root once, and mmdebstrap)
 	$(BIN)/python deploy/image/build.py
 
 .PHONY: lint

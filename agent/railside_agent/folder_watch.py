@@ -65,7 +65,9 @@ class FolderWatch:
             self._give_back()
             if not self._told:
                 self._log.warning(
-                    "the folder is polled, as it cannot be watched", folder=str(self._folder), detail=str(error)
+                    "the folder is polled, as it cannot be watched",
+                    folder=str(self._folder),
+                    detail=error.strerror,
                 )
             self._told = True
 

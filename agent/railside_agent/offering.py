@@ -15,6 +15,7 @@ from railside_agent.starts import ContainerStarts
 from railside_agent.status import nothing_offered
 from railside_proto.machine import Machine
 from railside_proto.pool import Container, Pool
+from railside_proto.reasons import Reason
 from railside_runtime.cell import Cell
 from railside_runtime.worker import Worker
 
@@ -43,6 +44,7 @@ class Offering:
         self._offer = offer
         self._log = log
         self._worker = Worker("memory")
+        self._told: tuple[Machine, int] | None = None
 
     async def run(self) -> Never:
         """Offer what was remembered at once, and what is there as soon as it has been looked at."""
@@ -88,12 +90,21 @@ class Offering:
             self._log.error("the seats could not be remembered", detail="the disk hangs")
 
     def _tell(self, machine: Machine, seats: Offer) -> None:
+        """Log what is new: a look that finds nothing new has nothing to say."""
         healthy = sum(seat.illness is None for seat in seats)
-        held = sum(seat.held for seat in seats)
+        if self._told == (machine, healthy):
+            return
+        before = self._told[0].excluded if self._told else ()
+        self._told = (machine, healthy)
         hcas, gpus = len(machine.hcas), len(machine.gpus)
-        self._log.info("machine", hcas=hcas, gpus=gpus, seats=len(seats), healthy=healthy, held=held)
+        self._log.info("machine", hcas=hcas, gpus=gpus, seats=len(seats), healthy=healthy)
         for one in machine.excluded:
-            self._log.info("device left out", device=one.name, reason=one.reason.code, why=one.reason.sentence)
+            if one not in before:
+                self._log.info("device left out", device=one.name, **_because(one.reason))
         nothing = nothing_offered(machine)
         if nothing is not None:
-            self._log.warning("nothing is offered", reason=nothing.code, why=nothing.sentence)
+            self._log.warning("nothing is offered", **_because(nothing))
+
+
+def _because(why: Reason) -> dict[str, str]:
+    return {"reason": why.code, "why": why.sentence, "remedy": why.remedy}

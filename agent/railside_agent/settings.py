@@ -26,9 +26,16 @@ _Seconds = Annotated[float, Meta(ge=1, le=3600, description="a number of seconds
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything that can be set. Spelt camelCase in the file, RAILSIDE_AGENT_UPPER_CASE in the environment."""
 
-    root: Annotated[_Folder, Meta(title="where the agent finds the machine's sys, proc, dev, run and var")] = "/"
-    host_root: Annotated[_Prefix, Meta(title="prefix of the same tree as the kubelet and the runtime see it")] = ""
-    kubelet_dir: Annotated[_Folder, Meta(title="the kubelet's folder, which holds device-plugins")] = KUBELET_DIR
+    root: Annotated[
+        _Folder,
+        Meta(title="folder below which the agent finds sys, proc/driver, dev, run/railside, var/lib/railside"),
+    ] = "/"
+    host_root: Annotated[
+        _Prefix, Meta(title="what the kubelet must put before /run/railside: root, as the host sees it")
+    ] = ""
+    kubelet_dir: Annotated[_Folder, Meta(title="the kubelet's folder, as the agent sees it (not below root)")] = (
+        KUBELET_DIR
+    )
     listen_host: Annotated[str, Meta(title="address of /livez, /readyz and /status", min_length=1)] = AGENT_HOST
     listen_port: Annotated[_Port, Meta(title="port of /livez, /readyz and /status")] = AGENT_PORT
     resync_seconds: Annotated[_Seconds, Meta(title="how often the whole tree is looked at again")] = 30.0

@@ -21,7 +21,7 @@ class RegistrationState(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 0
 
 
-NOT_TRIED: Final = RegistrationState(registered=False, detail="not tried yet")
+NOT_TRIED: Final = RegistrationState(registered=False, detail="not registered: there is nothing to offer yet")
 
 
 class SeatStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

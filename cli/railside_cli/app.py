@@ -5,6 +5,7 @@ It must not compute answers: each command has a module of its own.
 
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -17,7 +18,7 @@ from railside_agent.discovery import discover
 from railside_agent.status import nothing_offered
 from railside_agent.sysfs import read_machine
 from railside_cli.demo import play
-from railside_cli.topo import picture, verdict
+from railside_cli.topo import answer, ill, picture, verdict
 
 FINE: Final = 0
 FINDING: Final = 1
@@ -37,7 +38,8 @@ Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 app = App(
     name="railside",
     help="Pictures and reasons about a node's InfiniBand HCAs and GPUs.",
-    help_epilogue="Exit status: 0 fine, 1 something was found, 2 bad usage, 3 not reachable.",
+    help_epilogue="Exit status: 0 fine, 1 something is wrong, 2 bad usage, 3 nothing there to look at.",
+    version=version("railside"),
     version_flags=["--version"],
 )
 
@@ -58,7 +60,7 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
         return UNREACHABLE
     machine = discover(read_machine(root, CharacterDevices()))
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(machine)).decode())
+        print(msgspec.json.format(msgspec.json.encode(answer(machine))).decode())
     else:
         console = _Console(highlight=False)
         console.print(verdict(machine), style="bold")
@@ -66,7 +68,7 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
         nothing = nothing_offered(machine)
         if nothing is not None:
             console.print(f"{nothing.sentence}\nNext: {nothing.remedy}", markup=False)
-    return FINE if machine.hcas else FINDING
+    return FINE if machine.hcas and not ill(machine) else FINDING
 
 
 @app.command

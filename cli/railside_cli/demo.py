@@ -34,7 +34,8 @@ FEWEST_HCAS: Final = 4
 
 _INTRODUCTION: Final = (
     "The agent runs for real, on the tree of a machine that is only text, beside an embedded kubelet.\n"
-    "All below is what that kubelet and its containers saw."
+    "All below is what that kubelet and its containers saw. The kubelet deals seats of a NUMA node; which HCA a\n"
+    "seat means is said when the container starts."
 )
 _SEED: Final = 20260312
 """The kubelet deals at random inside a NUMA node; the story is told the same way each time."""
@@ -98,19 +99,19 @@ class _Story:
             return USAGE
         self._show("The agent has registered: the kubelet counts this node's HCAs")
         first = await self._admit("train-0", 1)
-        self._show("A pod asks for one HCA, and sees that one alone")
+        self._show("train-0 asks for one HCA, and sees that one alone")
         await self._admit("train-1", 2)
-        self._show("A pod asks for two, and gets both from one NUMA node")
+        self._show("train-1 asks for two, and gets both from one NUMA node")
         await self._fill(offered - 3)
         await self._admit("late", 1)
-        self._show("All are taken: one pod more has to wait")
+        self._show("All are taken: the pod late has to wait")
         await self._kubelet.remove("train-1")
         late = await self._admit("late", 1)
-        self._show("A pod ends, and the one that waited gets an HCA")
+        self._show("train-1 ends, and late gets an HCA")
         await self._kubelet.restart()
         await self._kubelet.until(self._offered)
         again = await self._kubelet.restart_container("train-0")
-        self._show("The kubelet restarts, then a container: it gets the HCA it had")
+        self._show("The kubelet restarts, then train-0's container: it gets the HCA it had")
         return self._judge(first, again, late)
 
     def _judge(self, first: Outcome, again: Outcome, late: Outcome) -> int:

@@ -6,14 +6,29 @@ It must not read anything, and must not print.
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from railside_proto.machine import Function, Gpu, Hca, LinkLayer, Machine, PathClass, Port, path_class
+from railside_agent.health import illness
+from railside_proto.machine import (
+    Function,
+    Gpu,
+    Hca,
+    LinkLayer,
+    Machine,
+    PathClass,
+    PciAddress,
+    Port,
+    PortState,
+    path_class,
+)
+from railside_proto.reasons import Reason
 
+_CLASSES = "PIX one switch, PXB several, PHB one host bridge, NODE one NUMA node, SYS across"
 _COLOURS = {
     PathClass.PIX: "bold green",
     PathClass.PXB: "green",
@@ -26,23 +41,39 @@ _COLOURS = {
 def verdict(machine: Machine) -> str:
     """The machine in one line."""
     near = sum(1 for gpu in machine.gpus if _nearest(gpu, machine.hcas) <= PathClass.PXB)
-    parts = [
-        _count(len(machine.hcas), "HCA") + " offered",
-        f"{len(machine.excluded)} left out",
-        _count(len(machine.gpus), "GPU"),
-        _count(len(machine.numa_nodes), "NUMA node"),
-    ]
-    beside = f"; {near} GPUs share a switch with an HCA" if machine.gpus else ""
-    return ", ".join(parts) + beside
+    sound = len(machine.hcas) - len(ill(machine))
+    gpus = f"{_count(len(machine.gpus), 'GPU')}, {near} beside an HCA" if machine.gpus else "no GPU"
+    hcas = f"{sound} of {_count(len(machine.hcas), 'HCA')} sound, {len(machine.excluded)} left out"
+    return f"{hcas}; {gpus}; {_count(len(machine.numa_nodes), 'NUMA node')}"
+
+
+def ill(machine: Machine) -> tuple[Reason, ...]:
+    """Why HCAs that could be offered cannot be used now."""
+    return tuple(why for hca in machine.hcas if (why := illness(hca)) is not None)
+
+
+class TopoAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What ``-o json`` prints."""
+
+    verdict: str
+    machine: Machine
+    paths: dict[PciAddress, dict[PciAddress, str]]
+    """The path class by GPU and HCA, both by address."""
+
+
+def answer(machine: Machine) -> TopoAnswer:
+    """The picture for programs."""
+    paths = {gpu.address: {hca.address: path_class(gpu, hca).name for hca in machine.hcas} for gpu in machine.gpus}
+    return TopoAnswer(verdict=verdict(machine), machine=machine, paths=paths)
 
 
 def picture(machine: Machine) -> RenderableType:
     """The whole picture: the tree, the matrix, and what is left out and why."""
     parts: list[RenderableType] = [_tree(machine)]
     if machine.gpus and machine.hcas:
-        parts += [Text(), _matrix(machine)]
-    if machine.excluded:
-        parts += [Text(), _left_out(machine)]
+        parts += [Text(), _matrix(machine), Text(_CLASSES, style="dim")]
+    if machine.excluded or ill(machine):
+        parts += [Text(), _reasons(machine)]
     return Group(*parts)
 
 
@@ -102,12 +133,13 @@ def _line(function: Hca | Gpu, names: dict[str, str]) -> Table:
 
 def _ports(hca: Hca) -> str:
     ports = ", ".join(_port(port) for port in hca.ports)
-    return escape(f"{hca.uverbs.name}  {ports}")
+    return f"{escape(hca.uverbs.name)}  {ports}"
 
 
 def _port(port: Port) -> str:
     layer = "" if port.link_layer is LinkLayer.INFINIBAND else f" {port.link_layer}"
-    return f"{port.rate_gbps:g} Gb/s {port.state}{layer}"
+    state = port.state if port.state is PortState.ACTIVE else f"[red]{port.state}[/]"
+    return f"{port.rate_gbps:g} Gb/s {state}{layer}"
 
 
 def _matrix(machine: Machine) -> Table:
@@ -125,8 +157,8 @@ def _cell(path: PathClass) -> str:
     return f"[{_COLOURS[path]}]{path.name}[/]"
 
 
-def _left_out(machine: Machine) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for one in machine.excluded:
-        table.add_row(f"[yellow]{escape(one.name)}[/]", escape(one.reason.sentence))
-    return table
+def _reasons(machine: Machine) -> Group:
+    """What is ill and what is left out, each with what to do about it."""
+    reasons = [*ill(machine), *(one.reason for one in machine.excluded)]
+    lines = [f"[yellow]{escape(why.sentence)}[/]\n  [dim]{escape(why.remedy)}[/]" for why in reasons]
+    return Group(*lines)

@@ -46,7 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="railside-agent",
         description="Offers this node's InfiniBand HCAs to its kubelet.",
-        epilog="Each flag can also be set in the file (camelCase) or as RAILSIDE_AGENT_UPPER_CASE.",
+        epilog="Each flag can also be set as RAILSIDE_AGENT_UPPER_CASE, or in the file that --config names, in"
+        " camelCase; the first of these that sets it wins.",
     )
     parser.add_argument("--version", action="version", version=f"railside-agent {version('railside')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="run | config")

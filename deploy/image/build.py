@@ -93,6 +93,8 @@ def base_layer(scratch: Path) -> Path:
     """Debian's Python."""
 
     def make(layer: Path) -> None:
+        if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
+            raise SystemExit("The image's lowest layer needs root and the Debian package mmdebstrap, once.")
         unpacked = scratch / "base.tar"
         run(*base.command(str(unpacked)))
         write_filtered(unpacked, layer, base.is_kept)

@@ -35,7 +35,7 @@ class Code(enum.StrEnum):
 
 _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.ETHERNET_LINK: (
-        "{device} speaks Ethernet on every port, and this pool offers InfiniBand",
+        "{device} speaks Ethernet on every port; only InfiniBand is offered",
         "nothing, if this is a storage or management port; else set the port's LINK_TYPE to InfiniBand",
     ),
     Code.LINK_LAYER_UNKNOWN: (

@@ -12,16 +12,20 @@ import yaml
 from harness.cluster import Cluster
 from harness.kubelet import NodeSettings
 from harness.places import Places
-from installed_agent import MACHINE, lay_out_machine, manifests
+from installed_agent import EXAMPLE, MACHINE, lay_out_machine, manifests
 from railside_proto.names import MODE_LABEL
 
 SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={MODE_LABEL: "ib-shared"})
 WELCOME = """\
-A cluster of one node ({node}, {numa} NUMA nodes, topology policy {policy}) runs in this shell's namespaces.
-kubectl is ready. The agent, told that {node} is the machine of {machine}, and the document's Pod:
+A cluster of one node ({node}, {numa} NUMA nodes, policy {policy}) runs in this shell's
+namespaces, and kubectl is ready. The agent, told that {node} is the machine of
+{machine}, and the document's Pod:
   kubectl apply -f {manifest}
-  kubectl apply -f deploy/examples/rdma-test.yaml
-A shell on the node:  nsenter -t {pid} -a      Logs:  {workdir}/log and {workdir}/{node}/log
+  kubectl apply -f {example}
+That machine's files, to play with:  {tree}
+A shell on the node:  nsenter -t {pid} -a
+Logs:  {workdir}/log and {workdir}/{node}/log
+Warnings about CgroupV1 and MissingClusterDNS are harmless here.
 Leave with "exit" or ctrl-D: the cluster and all that is in it end with this shell.
 """
 
@@ -33,12 +37,15 @@ def main(arguments: list[str]) -> int:
         raise SystemExit("This shell needs the namespaces of tests/cluster/run --shell; start that instead.")
     with Cluster(places) as cluster, cluster.node(SETTINGS) as node:
         manifest = places.workdir / "railside-agent.yaml"
-        manifest.write_text(yaml.safe_dump_all(manifests(lay_out_machine(node).tree)))
+        tree = lay_out_machine(node).tree
+        manifest.write_text(yaml.safe_dump_all(manifests(tree)))
         sys.stderr.write(
             WELCOME.format(
                 node=node.name,
                 machine=MACHINE.stem,
                 manifest=manifest,
+                example=EXAMPLE,
+                tree=tree,
                 numa=SETTINGS.numa,
                 policy=SETTINGS.policy,
                 workdir=places.workdir,

@@ -26,6 +26,7 @@ from railside_sim.parts import Manifest
 from railside_sim.tree import write_tree
 
 REPOSITORY = Path(__file__).parents[2]
+EXAMPLE = REPOSITORY / "deploy/examples/rdma-test.yaml"
 DAEMONSET = REPOSITORY / "deploy/agent/daemonset.yaml"
 MACHINE = REPOSITORY / "tests/machines/ecs.hpcpni3.45xlarge.machine"
 NAMESPACE = "railside"
@@ -138,5 +139,5 @@ def manifests(tree: Path) -> Iterator[dict[str, Any]]:
                 path = volume["hostPath"]["path"]
                 if not path.startswith(KUBELET_FOLDER):
                     volume["hostPath"]["path"] = f"{tree}{path}"
-            spec["containers"][0]["args"].append(f"--host-root={tree}")
+            spec["containers"][0]["env"].append({"name": "RAILSIDE_AGENT_HOST_ROOT", "value": str(tree)})
         yield manifest

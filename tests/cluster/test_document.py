@@ -17,10 +17,9 @@ from harness.commands import CommandError
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import ContainerStatus, Pod
-from installed_agent import NAMESPACE, REPOSITORY, InstalledAgent, installed_agent
+from installed_agent import EXAMPLE, NAMESPACE, InstalledAgent, installed_agent
 from railside_proto.names import CONTAINER_INFO, MODE_LABEL, RESOURCE, TOPOLOGY_DIR
 
-EXAMPLE = REPOSITORY / "deploy/examples/rdma-test.yaml"
 CAP_IPC_LOCK = 14
 CAP_MKNOD = 27
 

@@ -70,6 +70,12 @@ class _Node:
         async with self._session.get("/status") as answer:
             return await answer.json()
 
+    async def seat_until(self, pod: Running, holds: Callable[[Any], bool]) -> None:
+        """Ask for a pod's seat again and again until it holds: the status follows the machine, a moment later."""
+        async with asyncio.timeout(_SECONDS):
+            while not holds(await _seat(self, pod)):
+                await asyncio.wait([asyncio.ensure_future(self.status())])
+
     async def allocatable(self, count: int) -> None:
         await self.kubelet.until(lambda: self.kubelet.status_of().allocatable == count)
 
@@ -190,6 +196,7 @@ async def test_a_held_hca_that_falls_ill(node: _Node) -> None:
         pod = await _run(node, "train")
         await node.set_port((await _seat(node, pod))["name"], "1: DOWN")
         waiting = await node.kubelet.restart_container("train")
+        await node.seat_until(pod, lambda seat: not seat["healthy"] and seat["held"])
         told = await _seat(node, pod)
         assert isinstance(waiting, Pending)
         sentence = (

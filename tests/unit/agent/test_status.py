@@ -30,7 +30,9 @@ def _view(seen: Machine | None, seats: Offer = (), registration: RegistrationSta
         pytest.param(_view(None), ("the machine has not been looked at yet",), id="not-looked"),
         pytest.param(_view(machine()), (), id="B-DP-45-nothing-to-offer"),
         pytest.param(_view(machine(hca(1))), ("the seats are not listed yet",), id="not-listed"),
-        pytest.param(_view(machine(hca(1)), _SEATS), ("not tried yet",), id="not-registered"),
+        pytest.param(
+            _view(machine(hca(1)), _SEATS), ("not registered: there is nothing to offer yet",), id="not-registered"
+        ),
         pytest.param(
             _view(machine(hca(1)), _SEATS, msgspec.structs.replace(_REGISTERED, streams=0)),
             ("the kubelet took the registration but does not listen to the list",),

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console, RenderableType
 from tests.unit.builders import gpu, hca, machine, port
 
-from railside_cli.topo import gpu_names, picture, verdict
+from railside_cli.topo import answer, gpu_names, picture, verdict
 from railside_proto.machine import Excluded, LinkLayer, Machine, PortState
 from railside_proto.reasons import Code, reason
 
@@ -21,13 +21,13 @@ def _drawn(thing: RenderableType) -> list[str]:
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        pytest.param(Machine(), "0 HCAs offered, 0 left out, 0 GPUs, 0 NUMA nodes", id="nothing"),
+        pytest.param(Machine(), "0 of 0 HCAs sound, 0 left out; no GPU; 0 NUMA nodes", id="nothing"),
         pytest.param(
-            machine(hca(1), excluded=(_BOND,)), "1 HCA offered, 1 left out, 0 GPUs, 2 NUMA nodes", id="no-gpu"
+            machine(hca(1), excluded=(_BOND,)), "1 of 1 HCA sound, 1 left out; no GPU; 2 NUMA nodes", id="no-gpu"
         ),
         pytest.param(
             machine(hca(1), gpus=(gpu(9, ("pci0000:09",)),)),
-            "1 HCA offered, 0 left out, 1 GPU, 2 NUMA nodes; 0 GPUs share a switch with an HCA",
+            "1 of 1 HCA sound, 0 left out; 1 GPU, 0 beside an HCA; 2 NUMA nodes",
             id="far",
         ),
     ],
@@ -39,7 +39,7 @@ def test_the_verdict_is_one_line(seen: Machine, expected: str) -> None:
 
 def test_the_verdict_of_our_machine(our_machine: Machine) -> None:
     """Every GPU of our machine has an HCA beside it."""
-    expected = "8 HCAs offered, 1 left out, 8 GPUs, 2 NUMA nodes; 8 GPUs share a switch with an HCA"
+    expected = "8 of 8 HCAs sound, 1 left out; 8 GPUs, 8 beside an HCA; 2 NUMA nodes"
     assert expected == verdict(our_machine)
 
 
@@ -60,8 +60,25 @@ def test_the_tree_of_our_machine(our_machine: Machine) -> None:
 
 def test_what_is_left_out_stands_last_with_its_reason(our_machine: Machine) -> None:
     """The bond is drawn with the reason's sentence (B-DP-5)."""
-    last = _drawn(picture(our_machine))[-1]
-    assert last == "mlx5_bond_0 mlx5_bond_0 speaks Ethernet on every port, and this pool offers InfiniBand"
+    *_, sentence, remedy = _drawn(picture(our_machine))
+    assert sentence == "mlx5_bond_0 speaks Ethernet on every port; only InfiniBand is offered"
+    assert remedy.startswith("nothing, if this is a storage or management port")
+
+
+def test_an_hca_that_is_down_is_told() -> None:
+    """An HCA whose port is down is drawn so, counted as not sound, and told with what to do (B-DP-37)."""
+    seen = machine(hca(1, ports=(port(PortState.DOWN),)), hca(2))
+    drawn = _drawn(picture(seen))
+    assert verdict(seen) == "1 of 2 HCAs sound, 0 left out; no GPU; 2 NUMA nodes"
+    assert "mlx5_1 has no active InfiniBand port (port 1 is DOWN)" in drawn
+    assert "look at the cable, the switch port and the subnet manager" in drawn
+
+
+def test_the_answer_for_programs_has_every_path(our_machine: Machine) -> None:
+    """The JSON names the path class of each GPU and HCA, as the matrix shows it."""
+    told = answer(our_machine)
+    near = [paths for paths in told.paths.values() if list(paths.values()).count("PIX") == 1]
+    assert (8, 8, verdict(our_machine)) == (len(told.paths), len(near), told.verdict)
 
 
 @pytest.mark.parametrize(
