@@ -1,6 +1,7 @@
 """Answers /livez, /readyz and /status over HTTP. It must not decide what ready means, or what the status is."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import Final, Never
 
@@ -46,7 +47,7 @@ class ProbeServer:
         try:
             await web.TCPSite(runner, host, port).start()
         except (OSError, UnicodeError) as error:
-            why = str(error).rpartition(": ")[2]
+            why = _why(error)
             raise ListenError(
                 f"cannot listen on {host}:{port} ({why}); set another listenHost or listenPort"
             ) from error
@@ -68,3 +69,10 @@ class ProbeServer:
 
     async def _status_page(self, _request: web.Request) -> web.Response:
         return web.Response(body=await self._status(), content_type="application/json")
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    """What is wrong with an address, without what Python adds; a name that cannot be resolved has no errno."""
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -105,7 +105,7 @@ def test_a_taken_port_is_a_sentence_and_status_1(tmp_path: Path) -> None:
         with _started(tmp_path, port) as agent:
             _, told = agent.communicate(timeout=_SECONDS)
     last = json.loads(told.splitlines()[-1])
-    sentence = f"cannot listen on 127.0.0.1:{port} (address already in use); set another listenHost or listenPort"
+    sentence = f"cannot listen on 127.0.0.1:{port} (Address already in use); set another listenHost or listenPort"
     assert (1, sentence) == (agent.returncode, last["why"])
     assert "Traceback" not in told
 

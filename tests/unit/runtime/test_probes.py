@@ -84,5 +84,5 @@ async def test_a_taken_port_is_one_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError) as error:
             await ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status).run()
-    sentence = f"cannot listen on 127.0.0.1:{port} (address already in use); set another listenHost or listenPort"
+    sentence = f"cannot listen on 127.0.0.1:{port} (Address already in use); set another listenHost or listenPort"
     assert sentence == str(error.value)
