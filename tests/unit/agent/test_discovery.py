@@ -455,7 +455,9 @@ def _unpacked(recordings: Path, archive: str, into: Path, *, strip: bool = True)
     """The root of a recorded tree, unpacked; archives with one folder above the tree are entered."""
     with tarfile.open(recordings / "sysfs" / archive) as tar:
         members = [member for member in tar if _wanted(member)]
-        tar.extractall(into, members=members, filter="data")
+        # Debian's 3.11 is older than the filter, which later Pythons ask for.
+        safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        tar.extractall(into, members=members, **safely)
     return next(into.iterdir()) if strip else into
 
 
