@@ -14,6 +14,7 @@ from tests.unit.builders import LogLines
 
 from railside_agent.app import Agent
 from railside_agent.settings import Settings
+from railside_proto.machine import DeviceNode
 from railside_proto.names import RESOURCE
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pods import Pending, PodRequest, Running
@@ -220,6 +221,25 @@ async def test_a_container_that_was_refused_finds_nothing(node: _Node) -> None:
         await asyncio.to_thread((node.root / "sys/class/infiniband" / told["name"]).unlink)
         assert isinstance(await node.kubelet.restart_container("train"), Pending)
         assert not await asyncio.to_thread(link.is_symlink)
+
+
+async def test_an_hca_that_is_renumbered_is_withdrawn_at_the_next_look(node: _Node) -> None:
+    """What was laid out under numbers that are no longer its own goes by itself, before any start (law 9)."""
+    async with node.agent():
+        await node.allocatable(8)
+        pod = await _run(node, "train")
+        link = next(Path(mount.host_path).parent / "ib" for mount in pod.mounts if "alloc" in mount.host_path)
+        device = (await _seat(node, pod))["device"]
+        await asyncio.to_thread(_renumber, node.root, device, DeviceNode(name=device, major=231, minor=250))
+        async with asyncio.timeout(_SECONDS):
+            while await asyncio.to_thread(link.is_symlink):
+                await asyncio.wait([asyncio.ensure_future(node.status())])
+
+
+def _renumber(root: Path, device: str, now: DeviceNode) -> None:
+    (root / f"sys/class/infiniband_verbs/{device}/dev").write_text(f"{now.major}:{now.minor}\n")
+    (root / f"dev/infiniband/{device}").unlink()
+    StandInNodes().make(root / f"dev/infiniband/{device}", now)
 
 
 async def test_what_another_plugin_dealt_stays_listed(node: _Node) -> None:

@@ -125,6 +125,14 @@ def test_what_is_no_longer_true_is_withdrawn(
     assert (not withdrawn) == (_folder(tmp_path, "s0") / "ib").exists()
 
 
+def test_one_of_two_that_is_no_longer_true_withdraws_both(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """A container with two HCAs starts with both as they are, or not at all (law 9)."""
+    bound = Bound(seats=("s0", "s1"), hcas=(hca(1), hca(2)))
+    directories.lay_out(_key("s0", "s1"), contents(bound, machine(rdma_cm=RDMA_CM)))
+    directories.withdraw_untrue(machine(hca(1)))
+    assert not (_folder(tmp_path, "s0", "s1") / "ib").exists()
+
+
 def test_a_folder_that_nobody_can_read_is_withdrawn(directories: DeviceDirectories, tmp_path: Path) -> None:
     """A link beside a torn account of its seats may be anybody's, and goes with the next dealing."""
     directories.lay_out(_key("s0"), _contents(1, "s0"))

@@ -22,7 +22,7 @@ from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase
 from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
 from railside_sim.kubelet import EmbeddedKubelet
-from railside_sim.pods import ResourceStatus
+from railside_sim.pods import Failed, PodRequest, ResourceStatus
 from railside_sim.stand_in_nodes import StandInNodes
 
 _OFFER = offer(machine(hca(1), hca(2, 1)), Pool())
@@ -184,6 +184,32 @@ async def test_a_kubelet_that_changes_its_sockets_mode_is_the_same(
             async with asyncio.timeout(0.5):
                 await registrar.state.until(lambda state: not state.registered)
         assert registrar.state.value.registered
+
+
+class _SlowStarts(_Starts):
+    """Answers an Allocate when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.released = asyncio.Event()
+
+    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
+        self.asked.set()
+        await self.released.wait()
+        return await super().deal(seats)
+
+
+async def test_a_call_under_way_is_answered_before_the_end(kubelet_dir: Path, written: LogLines) -> None:
+    """An agent that is told to stop finishes the Allocate in hand: one that is cut fails its pod for good."""
+    starts = _SlowStarts()
+    registrar = Registrar(Pool(), DevicePlugin(Cell(_OFFER), starts), kubelet_dir, written.log)
+    async with _kubelet(kubelet_dir) as kubelet:
+        async with _running(registrar):
+            await _whole(kubelet)
+            admitting = asyncio.create_task(kubelet.admit(PodRequest(name="train")))
+            await starts.asked.wait()
+            asyncio.get_running_loop().call_later(0.02, starts.released.set)
+        assert not isinstance(await admitting, Failed)
 
 
 async def test_two_agents_in_one_folder_do_not_spin(kubelet_dir: Path, written: LogLines) -> None:
