@@ -18,7 +18,7 @@ from railside_agent.offering import Offering
 from railside_agent.plugin import DevicePlugin
 from railside_agent.registration import Registrar
 from railside_agent.seat_memory import SeatMemory
-from railside_agent.seats import Offer
+from railside_agent.seats import Offer, has_own_seats
 from railside_agent.settings import Settings
 from railside_agent.starts import ContainerStarts
 from railside_agent.status import View, not_ready, status
@@ -56,6 +56,7 @@ class Agent:
             inventory=self._inventory,
             offer=self._offer,
             directories=DeviceDirectories(root, nodes),
+            root=root,
             host_root=settings.host_root,
             log=log,
         )
@@ -98,8 +99,8 @@ class Agent:
         )
 
     async def _keep_registered(self) -> Never:
-        """Register once there is something to offer; before that another plugin would be pushed aside."""
-        await self._offer.until(bool)
+        """Register once there is something of our own to offer: before, another plugin would be pushed aside."""
+        await self._offer.until(has_own_seats)
         await self._registrar.run()
 
     async def _status(self) -> bytes:

@@ -126,8 +126,10 @@ def still_true(container: Container, laid_out: frozenset[DeviceNode], machine: M
     must be gone by then, as the same name and numbers may be another pod's HCA.
     """
     now = {hca.address: _numbers(hca.uverbs) for hca in machine.hcas}
+    its_own = {now.get(PciAddress(address)) for address in container.hcas}
+    shared = {_numbers(machine.rdma_cm)} if machine.rdma_cm else set()
     given = {_numbers(node) for node in laid_out}
-    return all(now.get(PciAddress(address)) in given for address in container.hcas)
+    return its_own <= given <= its_own | shared
 
 
 def _numbers(node: DeviceNode) -> tuple[str, int, int]:

@@ -74,12 +74,21 @@ class DeviceDirectories:
         _unbind(self._folder / key)
 
     def withdraw_untrue(self, machine: Machine) -> list[Container]:
-        """Withdraw what ``machine`` does not bear out, and return whose that was. Raises OSError."""
-        withdrawn = []
+        """Withdraw what ``machine`` does not bear out, and return whose that was.
+
+        Raises the first OSError at the end: one folder that refuses keeps no other.
+        """
+        withdrawn: list[Container] = []
+        refused: list[OSError] = []
         for folder, container in self._bound():
             if container is not None and not still_true(container, self._laid_out(folder), machine):
-                _unbind(folder)
-                withdrawn.append(container)
+                try:
+                    _unbind(folder)
+                    withdrawn.append(container)
+                except OSError as error:
+                    refused.append(error)
+        if refused:
+            raise refused[0]
         return withdrawn
 
     def containers(self) -> Iterator[Container]:

@@ -3,14 +3,16 @@
 It must not decide what is offered: the core does.
 """
 
-from typing import Final, Never
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final, Never, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.holders import HeldId
 from railside_agent.inventory import Inventory, Look
 from railside_agent.seat_memory import SeatMemory
-from railside_agent.seats import Offer, offer, recovered
+from railside_agent.seats import Offer, offer, recalled
 from railside_agent.starts import ContainerStarts
 from railside_agent.status import nothing_offered
 from railside_proto.machine import Machine
@@ -21,6 +23,10 @@ from railside_runtime.worker import Worker
 
 DISK_DEADLINE_SECONDS: Final = 2.0
 """The disk may hang; the kubelet gives a list 1.2 s from its start and will not wait for it."""
+
+RETRY_SECONDS: Final = 5.0
+
+T = TypeVar("T")
 
 
 class Offering:
@@ -48,46 +54,53 @@ class Offering:
 
     async def run(self) -> Never:
         """Offer what was remembered at once, and what is there as soon as it has been looked at."""
-        held = await self._held()
-        self._offer.set(offer(None, self._pool, await self._recalled(held), held))
-        async for latest in self._inventory.latest.changes():
+        held = await self._patiently(self._inventory.read_held, "the kubelet's checkpoint") or ()
+        remembered = await self._patiently(self._memory.recall, "the remembered seats") or ()
+        before = recalled(remembered, await self._containers(), held)
+        self._offer.set(offer(None, self._pool, before, held))
+        while True:
+            latest = self._inventory.latest.value
+            done = True
             if latest is not None:
                 held = held if latest.held is None else latest.held
-                await self._renew(latest, offer(latest.machine, self._pool, self._offer.value, held))
-        raise AssertionError("a cell's changes have no end")
+                done = await self._renew(latest, offer(latest.machine, self._pool, self._offer.value, held))
+            await self._until_newer(latest, None if done else RETRY_SECONDS)
 
-    async def _held(self) -> tuple[HeldId, ...]:
-        """What containers hold, without a look at the machine, which may take long."""
-        try:
-            return await self._worker.run(self._inventory.read_held, DISK_DEADLINE_SECONDS) or ()
-        except TimeoutError:
-            return ()
-
-    async def _recalled(self, held: tuple[HeldId, ...]) -> Offer:
-        """What was offered before this process; by the bound containers where that is not remembered."""
-        try:
-            remembered = await self._worker.run(self._memory.recall, DISK_DEADLINE_SECONDS)
-        except TimeoutError:
-            remembered = None
-        if remembered is not None:
-            return remembered
-        return recovered(await self._containers(), held)
+    async def _patiently(self, read: Callable[[], T], what: str) -> T:
+        """What ``read`` gives. A disk that hangs is waited for: ids that pods hold must not leave the list."""
+        while True:
+            try:
+                return await self._worker.run(read, DISK_DEADLINE_SECONDS)
+            except TimeoutError:
+                self._log.error("the disk hangs, and nothing is offered before it answers", waiting_for=what)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _containers(self) -> tuple[Container, ...]:
         try:
             return await self._starts.containers()
-        except TimeoutError:
+        except (OSError, TimeoutError) as error:
+            self._log.error("the bound containers could not be read", detail=str(error))
             return ()
 
-    async def _renew(self, latest: Look, seats: Offer) -> None:
-        """Put what is no longer true out of the way, then offer ``seats`` and remember them."""
-        await self._starts.withdraw_untrue(latest.machine)
+    async def _until_newer(self, seen: Look | None, at_most_seconds: float | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most_seconds):
+                await self._inventory.latest.until(lambda latest: latest is not seen)
+
+    async def _renew(self, latest: Look, seats: Offer) -> bool:
+        """Put what is no longer true out of the way, then remember ``seats`` and offer them, in this order.
+
+        Whether all of that could be done: it is tried again where not.
+        """
+        withdrawn = await self._starts.withdraw_untrue(latest.machine)
         self._tell(latest.machine, seats)
-        self._offer.set(seats)
+        remembered = False
         try:
-            await self._worker.run(lambda: self._memory.remember(seats), DISK_DEADLINE_SECONDS)
+            remembered = await self._worker.run(lambda: self._memory.remember(seats), DISK_DEADLINE_SECONDS)
         except TimeoutError:
             self._log.error("the seats could not be remembered", detail="the disk hangs")
+        self._offer.set(seats)
+        return withdrawn and remembered
 
     def _tell(self, machine: Machine, seats: Offer) -> None:
         """Log what is new: a look that finds nothing new has nothing to say."""

@@ -43,6 +43,7 @@ class SeatMemory:
         self._path = root / STATE_DIR / f"seats-{pool.name}.json"
         self._log = log
         self._written = b""
+        self._complaint: tuple[str, type[Exception]] | None = None
 
     def recall(self) -> Offer | None:
         """The seats as last remembered, their health unknown; None at first, or where the file is no good."""
@@ -64,8 +65,8 @@ class SeatMemory:
         self._written = text
         return tuple(_offered(one) for one in remembered.seats)
 
-    def remember(self, offer: Offer) -> None:
-        """Write our seats of ``offer`` down where they are new, whole or not at all.
+    def remember(self, offer: Offer) -> bool:
+        """Write our seats of ``offer`` down where they are new, whole or not at all; whether they are there.
 
         A disk that refuses is told, and nothing else changes.
         """
@@ -74,17 +75,22 @@ class SeatMemory:
         )
         text = msgspec.json.format(msgspec.json.encode(_File(version=_VERSION, seats=seats))) + b"\n"
         if text == self._written:
-            return
+            return True
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _write_durably(self._path, text)
         except OSError as error:
             self._complain("the seats could not be remembered", error)
-        else:
-            self._written = text
+            return False
+        self._written = text
+        self._complaint = None
+        return True
 
     def _complain(self, what: str, error: Exception) -> None:
-        self._log.error(what, file=str(self._path), detail=str(error))
+        """Tell it once: a disk that refuses is asked again and again."""
+        if (what, type(error)) != self._complaint:
+            self._log.error(what, file=str(self._path), detail=str(error))
+        self._complaint = (what, type(error))
 
 
 def _refuse_doubles(remembered: _File, share: int) -> None:

@@ -57,12 +57,26 @@ def offer(machine: Machine | None, pool: Pool, before: Offer = (), held: tuple[H
     return tuple(msgspec.structs.replace(one, held=one.seat.id in in_hand) for one in seats)
 
 
-def recovered(containers: Iterable[Container], held: tuple[HeldId, ...]) -> Offer:
-    """The seats of containers that were bound, for when what was remembered is lost. Their health is not known."""
+def has_own_seats(seats: Offer) -> bool:
+    """Whether any of ``seats`` stands for an HCA of ours."""
+    return any(one.hca is not None for one in seats)
+
+
+def recalled(remembered: Offer, containers: Iterable[Container], held: tuple[HeldId, ...]) -> Offer:
+    """What was remembered, and what bound containers tell beyond that: a disk may have refused the last of it.
+
+    The health of none is known.
+    """
     recorded = {one.id: one.numa_nodes for one in held}
+    known = {*(one.seat.id for one in remembered), *(one.hca for one in remembered)}
     hcas = {seat: hca for one in containers for seat, hca in zip(one.seats, one.hcas, strict=False)}
-    seats = (Seat(id=seat, numa_nodes=recorded.get(seat) or _nodes_by_name(seat)) for seat in sorted(hcas))
-    return tuple(OfferedSeat(seat=seat, hca=PciAddress(hcas[seat.id])) for seat in seats)
+    told = {seat: hca for seat, hca in sorted(hcas.items()) if seat not in known and hca not in known}
+    nodes = {seat: recorded[seat] if seat in recorded else _nodes_by_name(seat) for seat in told}
+    everywhere = tuple(sorted({*_all_nodes(remembered), *(node for of in nodes.values() for node in of)}))
+    seats = (
+        Seat(id=seat, numa_nodes=nodes[seat] if seat in recorded else nodes[seat] or everywhere) for seat in told
+    )
+    return (*remembered, *(OfferedSeat(seat=seat, hca=PciAddress(told[seat.id])) for seat in seats))
 
 
 def _own_seats(machine: Machine, pool: Pool, before: Offer, held: tuple[HeldId, ...]) -> Offer:

@@ -3,6 +3,7 @@
 It orders the steps and keeps the deadlines. It must not decide what they mean: the core does.
 """
 
+from pathlib import Path
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
@@ -12,6 +13,7 @@ from railside_agent.container_edits import ContainerEdits, allocation_key, conte
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.inventory import Inventory, LookError
 from railside_agent.seats import Offer
+from railside_agent.sysfs import has_virtual_topology
 from railside_proto.machine import Machine
 from railside_proto.pool import Container, Pool
 from railside_proto.reasons import Code, Reason, reason
@@ -35,14 +37,16 @@ class ContainerStarts:
         inventory: Inventory,
         offer: Cell[Offer],
         directories: DeviceDirectories,
+        root: Path,
         host_root: str,
         log: FilteringBoundLogger,
     ) -> None:
-        """Tell the kubelet paths below ``host_root``."""
+        """Look below ``root``, and tell the kubelet paths below ``host_root``, which is the same tree."""
         self._pool = pool
         self._inventory = inventory
         self._offer = offer
         self._directories = directories
+        self._root = root
         self._host_root = host_root
         self._log = log
         # One after the other: what was asked earlier must not undo what was asked later.
@@ -51,13 +55,13 @@ class ContainerStarts:
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
         """What the kubelet is told for a container that it gives ``seats``, once; nothing is bound yet."""
         key = allocation_key(self._pool, seats)
+        latest = self._inventory.latest.value
+        topology = latest is not None and latest.machine.virtual_topology
         try:
-            await self._worker.run(lambda: self._directories.prepare(key, seats), DEAL_DEADLINE_SECONDS)
+            topology = await self._worker.run(lambda: self._prepare(key, seats), DEAL_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
             # An error here would fail the pod for good. Its start makes the folder, or is refused and tried again.
             self._log.warning("the container's folder could not be made yet", seats=seats, detail=_text(error))
-        latest = self._inventory.latest.value
-        topology = latest is not None and latest.machine.virtual_topology
         return edits(self._pool, seats, self._host_root, virtual_topology=topology)
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
@@ -71,21 +75,25 @@ class ContainerStarts:
             self._log.info("container bound", seats=seats, hcas=[hca.name for hca in outcome.hcas])
         return outcome
 
-    async def withdraw_untrue(self, machine: Machine) -> None:
-        """Take away what was laid out for HCAs that have gone or are called or numbered otherwise by now."""
+    async def withdraw_untrue(self, machine: Machine) -> bool:
+        """Take away what was laid out for HCAs that have gone or are called or numbered otherwise by now.
+
+        False where that could not be done yet.
+        """
         try:
             withdrawn = await self._worker.run(
                 lambda: self._directories.withdraw_untrue(machine), LAY_OUT_DEADLINE_SECONDS
             )
         except (OSError, TimeoutError) as error:
             self._log.error("what is no longer true could not be withdrawn", detail=_text(error))
-            return
+            return False
         for container in withdrawn:
             self._log.warning(
                 "a container holds an HCA that has changed and must be restarted",
                 seats=container.seats,
                 hcas=container.hcas,
             )
+        return True
 
     async def containers(self) -> tuple[Container, ...]:
         """Every container that is bound, with its seats and HCAs. Raises TimeoutError."""
@@ -112,9 +120,17 @@ class ContainerStarts:
             return reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=_text(error))
         return None
 
+    def _prepare(self, key: str, seats: tuple[str, ...]) -> bool:
+        """Make the folders; whether the host has a topology to mount now, as the answer is kept for good."""
+        self._directories.prepare(key, seats)
+        return has_virtual_topology(self._root)
+
     async def _withdraw(self, key: str) -> None:
         try:
-            await self._worker.run(lambda: self._directories.withdraw(key), LAY_OUT_DEADLINE_SECONDS)
+            # Also behind a lay-out that outlives its deadline: it must not bind what was refused.
+            await self._worker.run(
+                lambda: self._directories.withdraw(key), LAY_OUT_DEADLINE_SECONDS, however_late=True
+            )
         except (OSError, TimeoutError) as error:
             self._log.error("the container's folder could not be withdrawn", detail=_text(error))
 

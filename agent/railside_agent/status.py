@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from railside_agent.seats import Offer, OfferedSeat
+from railside_agent.seats import Offer, OfferedSeat, has_own_seats
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Container, Pool
 from railside_proto.reasons import Code, Reason, reason
@@ -69,7 +69,7 @@ def not_ready(view: View) -> tuple[str, ...]:
         return (f"the machine could not be looked at: {view.look_problem}",)
     if view.machine is None:
         return ("the machine has not been looked at yet",)
-    if not view.offer:
+    if not has_own_seats(view.offer):
         return ("the seats are not listed yet",) if view.machine.hcas else ()
     if not view.registration.registered:
         return (view.registration.detail,)

@@ -45,8 +45,13 @@ def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
         driver_gpus=tuple(_driver_gpus(root / "proc/driver/nvidia/gpus")),
         device_nodes=_device_nodes(root / "dev", nodes),
         rdma_cm_dev=read_text(sys_class / "misc/rdma_cm/dev"),
-        virtual_topology=_kind(root / TOPOLOGY_DIR / TOPOLOGY_FILE) == stat.S_IFREG,
+        virtual_topology=has_virtual_topology(root),
     )
+
+
+def has_virtual_topology(root: Path) -> bool:
+    """Whether the host has a regular file virtualTopology.xml now. Blocks."""
+    return _kind(root / TOPOLOGY_DIR / TOPOLOGY_FILE) == stat.S_IFREG
 
 
 def read_text(path: Path) -> str | None:

@@ -18,23 +18,24 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         """Start the thread, called ``name``."""
-        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any], bool]] = queue.SimpleQueue()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    async def run(self, call: Callable[[], T], deadline_seconds: float) -> T:
+    async def run(self, call: Callable[[], T], deadline_seconds: float, *, however_late: bool = False) -> T:
         """What ``call`` returns or raises. Raises TimeoutError at the deadline.
 
-        A call that has begun goes on after its deadline; one that has not begun by then is dropped.
+        A call that has begun goes on after its deadline; one that has not begun by then is dropped, unless it
+        must be done ``however_late``.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put((future, call))
+        self._jobs.put((future, call, however_late))
         async with asyncio.timeout(deadline_seconds):
             return await future
 
     def _work(self) -> None:
         while True:
-            future, call = self._jobs.get()
-            if not future.done():
+            future, call, however_late = self._jobs.get()
+            if however_late or not future.done():
                 _hand_over(future, *_outcome(call))
 
 

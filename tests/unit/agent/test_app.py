@@ -253,6 +253,33 @@ async def test_what_another_plugin_dealt_stays_listed(node: _Node) -> None:
         assert (True, frozenset({1})) == (foreign.healthy, foreign.numa)
 
 
+async def test_another_plugins_ids_alone_register_nothing(node: _Node) -> None:
+    """A node without HCAs of ours is left to the plugin whose ids its pods hold."""
+    entry = {"ResourceName": RESOURCE, "DeviceIDs": {"1": ["mlx5_9"]}}
+    content = msgspec.json.encode({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1})
+    await asyncio.to_thread(node.checkpoint.write_bytes, content)
+    await asyncio.to_thread((node.root / "sys/class/infiniband").rename, node.root / "sys/class/hidden")
+    async with node.agent():
+        told = await node.status()
+        assert ([one["id"] for one in told["seats"]], told["registration"]["registered"]) == (["mlx5_9"], False)
+        assert node.kubelet.node_status() == {}
+
+
+async def test_a_torn_checkpoint_forgets_nothing(node: _Node) -> None:
+    """While the kubelet's checkpoint makes no sense, what was held is still taken for held."""
+    async with node.agent():
+        await node.allocatable(8)
+        pod = await _run(node, "train")
+        await node.seat_until(pod, lambda seat: seat["held"])
+        await asyncio.to_thread(node.checkpoint.write_bytes, b"{")
+        await node.set_port("mlx5_0", "1: DOWN")
+        await node.set_port("mlx5_9", "1: DOWN")
+        async with asyncio.timeout(_SECONDS):
+            while all(one["healthy"] for one in (await node.status())["seats"]):
+                await asyncio.wait([asyncio.ensure_future(node.status())])
+        assert (await _seat(node, pod))["held"]
+
+
 async def test_seats_are_recovered_where_they_were_forgotten(node: _Node) -> None:
     """Without its memory the agent goes by what is bound, and no seat changes its HCA (law 6)."""
     async with node.agent():

@@ -1,6 +1,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.builders import RDMA_CM, hca, machine
 
@@ -107,7 +108,12 @@ def test_what_earlier_starts_left_goes_after_a_while(directories: DeviceDirector
 @pytest.mark.parametrize(
     ("now", "withdrawn"),
     [
-        pytest.param(machine(hca(1)), [], id="as-it-was"),
+        pytest.param(machine(hca(1), rdma_cm=RDMA_CM), [], id="as-it-was"),
+        pytest.param(
+            machine(hca(1), rdma_cm=msgspec.structs.replace(RDMA_CM, minor=57)),
+            [Container(seats=("s0",), hcas=("0000:01:00.0",))],
+            id="other-connection-manager",
+        ),
         pytest.param(machine(), [Container(seats=("s0",), hcas=("0000:01:00.0",))], id="gone"),
         pytest.param(
             machine(hca(1, uverbs=hca(2).uverbs), hca(2, uverbs=hca(1).uverbs)),

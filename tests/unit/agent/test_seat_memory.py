@@ -144,6 +144,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, written: LogLines) ->
     file = tmp_path / _FILE
     before = file.read_bytes()
     with limited_file_size(16):
-        memory.remember(offer(machine(hca(3)), Pool()))
+        assert [memory.remember(offer(machine(hca(3)), Pool())) for _ in range(3)] == [False] * 3
     assert ([file], before) == (list(file.parent.iterdir()), file.read_bytes())
     assert written.events == ["the seats could not be remembered"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.unit.builders import hca, machine, port
 
 from railside_agent.holders import HeldId
-from railside_agent.seats import Offer, offer, recovered
+from railside_agent.seats import Offer, offer, recalled
 from railside_proto.machine import Hca, Machine, PortState
 from railside_proto.pool import Container, Pool, Seat
 from railside_proto.reasons import Code
@@ -146,12 +146,38 @@ def test_bound_containers_tell_which_hca_a_seat_meant() -> None:
         Container(seats=("n0-s1", "n1-s0"), hcas=("0000:02:00.0", "0000:09:00.0")),
         Container(seats=("any-s0",), hcas=("0000:05:00.0",)),
     ]
-    seats = recovered(containers, (HeldId(id="any-s0", numa_nodes=(0, 1)),))
+    seats = recalled((), containers, (HeldId(id="any-s0", numa_nodes=(0, 1)),))
     assert [(one.seat.id, one.seat.numa_nodes, one.hca) for one in seats] == [
         ("any-s0", (0, 1), "0000:05:00.0"),
         ("n0-s1", (0,), "0000:02:00.0"),
         ("n1-s0", (1,), "0000:09:00.0"),
     ]
+
+
+def test_bound_containers_add_to_what_was_remembered() -> None:
+    """A seat that the disk refused comes back beside those remembered, and none comes twice (law 6, law 7)."""
+    remembered = offer(machine(hca(1)), _POOL)
+    containers = [
+        Container(seats=("n0-s0",), hcas=(hca(1).address,)),
+        Container(seats=("n0-s3",), hcas=(hca(4).address,)),
+        Container(seats=("n0-s4",), hcas=(hca(1).address,)),
+    ]
+    seats = recalled(remembered, containers, ())
+    assert {"n0-s0": hca(1).address, "n0-s3": hca(4).address} == {one.seat.id: one.hca for one in seats}
+
+
+@pytest.mark.parametrize(
+    ("held", "hint"),
+    [((HeldId(id="any-s0"),), ()), ((HeldId(id="any-s0", numa_nodes=(1,)),), (1,)), ((), (0,))],
+    ids=["recorded-bare", "recorded", "not-held"],
+)
+def test_a_recalled_hint_is_the_recorded_one(held: tuple[HeldId, ...], hint: tuple[int, ...]) -> None:
+    """What the kubelet recorded of a held id stands; another is not left bare among hinted ones (law 4)."""
+    containers = [
+        Container(seats=("any-s0",), hcas=(hca(5).address,)),
+        Container(seats=("n0-s0",), hcas=(hca(1).address,)),
+    ]
+    assert hint == recalled((), containers, held)[0].seat.numa_nodes
 
 
 _HCAS = st.builds(

@@ -29,6 +29,19 @@ async def test_calls_take_turns() -> None:
     assert list(range(50)) == done
 
 
+async def test_what_must_be_done_is_done_however_late() -> None:
+    """A call that must not be dropped runs when the worker comes to it, though nobody waits any more."""
+    worker = Worker("look")
+    release = threading.Event()
+    done: list[str] = []
+    for call in (lambda: release.wait(5), partial(done.append, "withdrawn")):
+        with pytest.raises(TimeoutError):
+            await worker.run(call, 0.01, however_late=True)
+    release.set()
+    await worker.run(partial(done.append, "later"), 5)
+    assert done == ["withdrawn", "later"]
+
+
 async def test_a_call_that_hangs_costs_its_deadline_and_delays_what_waits_behind_it() -> None:
     """Each caller has its own deadline; what had not begun by then is dropped, what has begun goes on."""
     worker = Worker("look")
