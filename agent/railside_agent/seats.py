@@ -85,7 +85,7 @@ def _own_seats(machine: Machine, pool: Pool, before: Offer, held: tuple[HeldId, 
     shares = [hca for hca in machine.hcas if hca.address not in listed for _ in range(pool.share)]
     taken = {*(one.seat.id for one in before), *(one.id for one in held)}
     hinted = _is_hinted(machine, before, held)
-    anywhere = (tuple(node.number for node in machine.numa_nodes) or _all_nodes(before)) if hinted else ()
+    anywhere = tuple(node.number for node in machine.numa_nodes) or _all_nodes(before)
     return (*kept, *_new_seats(shares, taken, anywhere, hinted=hinted))
 
 

@@ -7,7 +7,7 @@ files or the environment itself.
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 from msgspec import Meta
@@ -82,8 +82,7 @@ def flag(key: str) -> str:
 
 def descriptions() -> dict[str, str]:
     """What each key means, in the order of the settings."""
-    hints = get_type_hints(Settings, include_extras=True)
-    return {key: _title(hints[field.name]) for key, field in _FIELDS.items()}
+    return {key: _title(field.type) for key, field in _FIELDS.items()}
 
 
 def resolve(
@@ -118,7 +117,7 @@ def _is_ours(name: str, text: str) -> bool:
 
 
 def _setting(key: str, value: object, source: str) -> Setting:
-    field_type = get_type_hints(Settings, include_extras=True)[_FIELDS[key].name]
+    field_type = _FIELDS[key].type
     try:
         converted = msgspec.convert(value, field_type, strict=False)
     except msgspec.ValidationError:

@@ -7,7 +7,7 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import App, Parameter
@@ -18,13 +18,8 @@ from railside_agent.discovery import discover
 from railside_agent.status import nothing_offered
 from railside_agent.sysfs import read_machine
 from railside_cli.demo import play
+from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
 from railside_cli.topo import answer, ill, picture, verdict
-
-FINE: Final = 0
-FINDING: Final = 1
-USAGE: Final = 2
-UNREACHABLE: Final = 3
-INTERRUPTED: Final = 130
 
 
 class _Console(Console):

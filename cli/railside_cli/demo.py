@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from railside_agent.app import Agent
 from railside_agent.settings import Settings
+from railside_cli.exit_status import FINDING, FINE, USAGE
 from railside_cli.node_picture import legend, marks, node_picture, uverbs
 from railside_proto.names import DEVICE_PLUGINS
 from railside_runtime.logs import make_logger
@@ -26,9 +27,6 @@ from railside_sim.pods import Outcome, PodRequest, Running
 from railside_sim.stand_in_nodes import StandInNodes
 from railside_sim.tree import write_tree
 
-FINE: Final = 0
-UNEXPECTED: Final = 1
-USAGE: Final = 2
 FEWEST_HCAS: Final = 4
 """Three for the first two pods, and one to fill up."""
 
@@ -120,7 +118,7 @@ class _Story:
         self._console.print()
         if not sound:
             self._console.print("This is not what should have come: please report it.", style="red")
-            return UNEXPECTED
+            return FINDING
         self._console.print("No HCA was ever in two pods, and the restart took none away.", style="bold green")
         return FINE
 

@@ -72,8 +72,9 @@ def picture(machine: Machine) -> RenderableType:
     parts: list[RenderableType] = [_tree(machine)]
     if machine.gpus and machine.hcas:
         parts += [Text(), _matrix(machine), Text(_CLASSES, style="dim")]
-    if machine.excluded or ill(machine):
-        parts += [Text(), _reasons(machine)]
+    reasons = [*ill(machine), *(one.reason for one in machine.excluded)]
+    if reasons:
+        parts += [Text(), *map(_reason, reasons)]
     return Group(*parts)
 
 
@@ -92,6 +93,7 @@ def _count(number: int, noun: str) -> str:
 
 def _tree(machine: Machine) -> Tree:
     root = Tree("machine", hide_root=True)
+    names = gpu_names(machine)
     cpus = {node.number: node.cpus for node in machine.numa_nodes}
     functions: Sequence[Hca | Gpu] = sorted((*machine.hcas, *machine.gpus), key=_place)
     found = {numa_node: list(group) for numa_node, group in groupby(functions, key=lambda one: one.numa_node)}
@@ -101,7 +103,7 @@ def _tree(machine: Machine) -> Tree:
         for switch, below in groupby(found.get(numa_node, ()), key=_switch):
             inner = branch.add(f"[dim]{escape(switch)}[/]")
             for function in below:
-                inner.add(_line(function, gpu_names(machine)))
+                inner.add(_line(function, names))
     return root
 
 
@@ -157,8 +159,6 @@ def _cell(path: PathClass) -> str:
     return f"[{_COLOURS[path]}]{path.name}[/]"
 
 
-def _reasons(machine: Machine) -> Group:
-    """What is ill and what is left out, each with what to do about it."""
-    reasons = [*ill(machine), *(one.reason for one in machine.excluded)]
-    lines = [f"[yellow]{escape(why.sentence)}[/]\n  [dim]{escape(why.remedy)}[/]" for why in reasons]
-    return Group(*lines)
+def _reason(why: Reason) -> str:
+    """What is ill or left out, and what to do about it."""
+    return f"[yellow]{escape(why.sentence)}[/]\n  [dim]{escape(why.remedy)}[/]"

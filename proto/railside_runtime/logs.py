@@ -74,11 +74,12 @@ class ForeignLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Log ``record`` with its logger's name; what is said again and again, once a second."""
         said, at = self._last
-        if record.getMessage() == said and record.created - at < REPEAT_SECONDS:
+        message = record.getMessage()
+        if message == said and record.created - at < REPEAT_SECONDS:
             return
-        self._last = (record.getMessage(), record.created)
+        self._last = (message, record.created)
         facts: dict[str, Any] = {"library": record.name}
         if record.exc_info:
             facts["exc_info"] = record.exc_info
         say = self._log.error if record.levelno >= logging.ERROR else self._log.warning
-        say(record.getMessage(), **facts)
+        say(message, **facts)

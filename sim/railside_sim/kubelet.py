@@ -85,7 +85,7 @@ class EmbeddedKubelet:
 
     def status_of(self, resource: str = names.RESOURCE) -> ResourceStatus:
         """The same for one resource, which need not be known."""
-        devices = self._devices(resource)
+        devices = self.listed(resource)
         return ResourceStatus(
             capacity=len(devices),
             allocatable=sum(device.healthy for device in devices),
@@ -93,7 +93,8 @@ class EmbeddedKubelet:
 
     def listed(self, resource: str = names.RESOURCE) -> tuple[ListedDevice, ...]:
         """The plugin's list as it last came, in its order; empty from a restart to a registration."""
-        return self._devices(resource)
+        plugin = self._registry.plugin(resource)
+        return () if plugin is None else plugin.devices
 
     async def until(self, predicate: Callable[[], bool], *, timeout_s: float = _PATIENCE_S) -> None:
         """Waits until ``predicate`` holds, looking after each change. Raises TimeoutError."""
@@ -166,12 +167,8 @@ class EmbeddedKubelet:
 
     async def _write_checkpoint(self, resource: str) -> None:
         """Written after an allocation, before the start; pods that end leave it as it is, as in the real one."""
-        content = checkpoint(self._held.values(), self._devices(resource))
+        content = checkpoint(self._held.values(), self.listed(resource))
         await asyncio.to_thread(self._checkpoint.write_bytes, content)
-
-    def _devices(self, resource: str) -> tuple[ListedDevice, ...]:
-        plugin = self._registry.plugin(resource)
-        return () if plugin is None else plugin.devices
 
     def _taken(self, resource: str) -> frozenset[str]:
         holders = (held for held in self._held.values() if held.request.resource == resource)
@@ -179,7 +176,7 @@ class EmbeddedKubelet:
 
     def _available(self, resource: str) -> tuple[ListedDevice, ...]:
         taken = self._taken(resource)
-        return tuple(each for each in self._devices(resource) if each.healthy and each.id not in taken)
+        return tuple(each for each in self.listed(resource) if each.healthy and each.id not in taken)
 
     def _free(self, resource: str) -> int:
         """As the scheduler counts: what pods ask for counts against allocatable, whether sound or not."""

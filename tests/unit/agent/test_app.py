@@ -40,15 +40,16 @@ class _Node:
             resync_seconds=1,
         )
         self._session: aiohttp.ClientSession
+        self._running: asyncio.Task[Any]
 
     @contextlib.asynccontextmanager
     async def agent(self) -> AsyncIterator[None]:
         """An agent from its start to its being told to stop."""
         agent = await asyncio.to_thread(Agent, self._settings, self.written.log, StandInNodes())
-        running = asyncio.create_task(agent.run())
+        self._running = running = asyncio.create_task(agent.run())
         async with aiohttp.ClientSession(f"http://127.0.0.1:{self._settings.listen_port}") as self._session:
             try:
-                await self.until(self._is_ready, running)
+                await self.until(self._is_ready)
                 yield
             finally:
                 running.cancel()
@@ -56,12 +57,12 @@ class _Node:
         if not running.cancelled():
             running.result()
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], running: asyncio.Task[Any]) -> None:
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Ask again and again until it holds; an agent that ends is told at once."""
         async with asyncio.timeout(_SECONDS):
             while not await holds():
-                await asyncio.wait([running], timeout=0.02)
-                assert not running.done()
+                await asyncio.wait([self._running], timeout=0.02)
+                assert not self._running.done()
 
     async def get(self, path: str) -> tuple[int, bytes]:
         async with self._session.get(path) as answer:
@@ -72,10 +73,12 @@ class _Node:
             return await answer.json()
 
     async def seat_until(self, pod: Running, holds: Callable[[Any], bool]) -> None:
-        """Ask for a pod's seat again and again until it holds: the status follows the machine, a moment later."""
-        async with asyncio.timeout(_SECONDS):
-            while not holds(await _seat(self, pod)):
-                await asyncio.wait([asyncio.ensure_future(self.status())])
+        """Return when it holds for a pod's seat: the status follows the machine, a moment later."""
+
+        async def seat_holds() -> bool:
+            return holds(await _seat(self, pod))
+
+        await self.until(seat_holds)
 
     async def allocatable(self, count: int) -> None:
         await self.kubelet.until(lambda: self.kubelet.status_of().allocatable == count)
@@ -231,9 +234,11 @@ async def test_an_hca_that_is_renumbered_is_withdrawn_at_the_next_look(node: _No
         link = next(Path(mount.host_path).parent / "ib" for mount in pod.mounts if "alloc" in mount.host_path)
         device = (await _seat(node, pod))["device"]
         await asyncio.to_thread(_renumber, node.root, device, DeviceNode(name=device, major=231, minor=250))
-        async with asyncio.timeout(_SECONDS):
-            while await asyncio.to_thread(link.is_symlink):
-                await asyncio.wait([asyncio.ensure_future(node.status())])
+
+        async def withdrawn() -> bool:
+            return not await asyncio.to_thread(link.is_symlink)
+
+        await node.until(withdrawn)
 
 
 def _renumber(root: Path, device: str, now: DeviceNode) -> None:
@@ -274,9 +279,11 @@ async def test_a_torn_checkpoint_forgets_nothing(node: _Node) -> None:
         await asyncio.to_thread(node.checkpoint.write_bytes, b"{")
         await node.set_port("mlx5_0", "1: DOWN")
         await node.set_port("mlx5_9", "1: DOWN")
-        async with asyncio.timeout(_SECONDS):
-            while all(one["healthy"] for one in (await node.status())["seats"]):
-                await asyncio.wait([asyncio.ensure_future(node.status())])
+
+        async def looked_again() -> bool:
+            return not all(one["healthy"] for one in (await node.status())["seats"])
+
+        await node.until(looked_again)
         assert (await _seat(node, pod))["held"]
 
 

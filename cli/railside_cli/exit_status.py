@@ -1,0 +1,10 @@
+"""What each exit status of ``railside`` means. It must not decide which one a command ends with."""
+
+from typing import Final
+
+FINE: Final = 0
+FINDING: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+INTERRUPTED: Final = 130
+"""As a shell tells of a program that ctrl-C ended."""
