@@ -8,7 +8,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from railside_agent.kernel_text import device_numbers, integer, leading_number, link_layer, pci_address, port_state
-from railside_agent.raw_machine import RawFunction, RawMachine, RawNumaNode, RawPort, RawRdmaDevice, RawUverbs
+from railside_agent.raw_machine import (
+    RawFunction,
+    RawMachine,
+    RawNumaNode,
+    RawPort,
+    RawPortState,
+    RawRdmaDevice,
+    RawUverbs,
+)
 from railside_proto.machine import (
     DeviceNode,
     Excluded,
@@ -75,7 +83,9 @@ def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Exclu
         return Excluded(name=device.name, reason=reason(Code.NO_PCI_FUNCTION, device=device.name))
     function = places.find(device.function)
     address = pci_address(device.function)
-    ports = tuple(port for port in map(_port, device.ports) if port is not None)
+    states = {state.name: state for state in device.port_states or ()}
+    found = (_port(port, states.get(port.name)) for port in device.ports)
+    ports = tuple(port for port in found if port is not None)
     uverbs = _refusal(device, function, ports) or _uverbs_node(device, raw)
     if isinstance(uverbs, Reason):
         return Excluded(name=device.name, reason=uverbs, address=address)
@@ -163,16 +173,16 @@ def _rdma_cm(raw: RawMachine) -> DeviceNode | None:
     return next((node for node in nodes if (node.major, node.minor) == numbers), None)
 
 
-def _port(raw: RawPort) -> Port | None:
+def _port(raw: RawPort, state: RawPortState | None) -> Port | None:
     number = integer(raw.name)
     if number is None:
         return None
     return Port(
         number=number,
         link_layer=link_layer(raw.link_layer),
-        state=port_state(raw.state),
-        rate_gbps=leading_number(raw.rate),
-        lid=integer(raw.lid) or 0,
+        state=port_state(state.state if state else None),
+        rate_gbps=leading_number(state.rate if state else None),
+        lid=integer(state.lid if state else None) or 0,
     )
 
 

@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from railside_agent.device_nodes import DeviceNodes
 from railside_agent.discovery import discover
 from railside_agent.holders import HeldId, held_ids
-from railside_agent.sysfs import read_machine
+from railside_agent.sysfs import read_whole_machine
 from railside_proto.machine import Machine
 from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
@@ -97,7 +97,7 @@ class Inventory:
             raise LookError(f"{type(error).__name__}: {error}") from error
 
     def _look(self) -> Look:
-        return Look(machine=discover(read_machine(self._root, self._nodes)), held=self.read_held())
+        return Look(machine=discover(read_whole_machine(self._root, self._nodes)), held=self.read_held())
 
     def read_held(self) -> tuple[HeldId, ...] | None:
         """What containers hold; None where the checkpoint cannot be read or makes no sense. Blocks."""

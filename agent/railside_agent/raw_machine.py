@@ -3,6 +3,8 @@
 A None is a file that was missing or could not be read. It must not interpret anything.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from railside_proto.machine import DeviceNode
@@ -29,13 +31,19 @@ class RawFunction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RawPort(msgspec.Struct, frozen=True, kw_only=True):
-    """One folder of sys/class/infiniband/NAME/ports."""
+    """One folder of sys/class/infiniband/NAME/ports, but for what the card's firmware is asked for."""
 
     name: str
     link_layer: str | None
+
+
+class RawPortState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the card's firmware says of one port: reading it can take milliseconds, or hang while it resets."""
+
+    name: str
     state: str | None
-    rate: str | None
-    lid: str | None
+    rate: str | None = None
+    lid: str | None = None
 
 
 class RawRdmaDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +55,8 @@ class RawRdmaDevice(msgspec.Struct, frozen=True, kw_only=True):
     node_guid: str | None
     hca_type: str | None
     ports: tuple[RawPort, ...]
+    port_states: tuple[RawPortState, ...] | None = None
+    """None where the card was not asked, or did not answer."""
 
 
 class RawUverbs(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,3 +88,9 @@ class RawMachine(msgspec.Struct, frozen=True, kw_only=True):
     rdma_cm_dev: str | None = None
     virtual_topology: bool = False
     """Whether a regular file virtualTopology.xml is there."""
+
+
+def with_port_states(raw: RawMachine, states: Mapping[str, tuple[RawPortState, ...] | None]) -> RawMachine:
+    """``raw`` with what the cards answered, by device name; None for one that did not answer in time."""
+    devices = (msgspec.structs.replace(device, port_states=states.get(device.name)) for device in raw.rdma_devices)
+    return msgspec.structs.replace(raw, rdma_devices=tuple(devices))

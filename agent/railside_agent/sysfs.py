@@ -19,8 +19,10 @@ from railside_agent.raw_machine import (
     RawMachine,
     RawNumaNode,
     RawPort,
+    RawPortState,
     RawRdmaDevice,
     RawUverbs,
+    with_port_states,
 )
 from railside_proto.machine import DeviceNode
 from railside_proto.names import TOPOLOGY_DIR, TOPOLOGY_FILE
@@ -35,7 +37,10 @@ _NUMA_NODE: Final = re.compile(r"node\d{1,4}")
 
 
 def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
-    """Everything below ``root`` that discovery asks for. Blocks: call it in a thread, never on the loop."""
+    """Everything below ``root`` that discovery asks for, without asking any card's firmware.
+
+    Blocks: call it in a thread, never on the loop.
+    """
     sys_class = root / "sys/class"
     return RawMachine(
         numa_nodes=tuple(_numa_nodes(root / "sys/devices/system/node")),
@@ -47,6 +52,26 @@ def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
         rdma_cm_dev=read_text(sys_class / "misc/rdma_cm/dev"),
         virtual_topology=has_virtual_topology(root),
     )
+
+
+def read_port_states(root: Path, device: str) -> tuple[RawPortState, ...]:
+    """What the firmware of ``device`` says of its ports. Blocks, and may hang: call it in a thread of its own."""
+    folder = root / "sys/class/infiniband" / device / "ports"
+    return tuple(
+        RawPortState(
+            name=_name(entry),
+            state=read_text(entry / "state"),
+            rate=read_text(entry / "rate"),
+            lid=read_text(entry / "lid"),
+        )
+        for entry in _entries(folder)
+    )
+
+
+def read_whole_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
+    """The machine and what each of its cards answers, one after the other. Blocks, and may hang."""
+    raw = read_machine(root, nodes)
+    return with_port_states(raw, {one.name: read_port_states(root, one.name) for one in raw.rdma_devices})
 
 
 def has_virtual_topology(root: Path) -> bool:
@@ -146,9 +171,6 @@ def _ports(folder: Path) -> Iterator[RawPort]:
         yield RawPort(
             name=_name(entry),
             link_layer=read_text(entry / "link_layer"),
-            state=read_text(entry / "state"),
-            rate=read_text(entry / "rate"),
-            lid=read_text(entry / "lid"),
         )
 
 

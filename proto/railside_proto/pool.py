@@ -7,6 +7,7 @@ import enum
 
 import msgspec
 
+from railside_proto.machine import LinkLayer
 from railside_proto.names import RESOURCE
 
 
@@ -19,10 +20,30 @@ class Mode(enum.StrEnum):
     """As many as the pool's share."""
 
 
+class Functions(enum.StrEnum):
+    """Which PCI functions of a card are offered."""
+
+    AUTO = "auto"
+    """Physical ones, and virtual ones whose physical one is not to be seen, as in a virtual machine."""
+    PHYSICAL = "physical"
+    VIRTUAL = "virtual"
+    ALL = "all"
+
+
+class Selector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which RDMA devices stand behind a pool."""
+
+    link_layer: LinkLayer = LinkLayer.INFINIBAND
+    functions: Functions = Functions.AUTO
+    software: bool = False
+    """Whether devices without a PCI function are offered, known by their node GUID."""
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One resource name and what stands behind it. A node has one pool unless told otherwise."""
 
     resource: str = RESOURCE
+    selector: Selector = Selector()
     mode: Mode = Mode.IB_SHARED
     share: int = 1
     """How many containers one HCA may serve at a time; 1 in ib-shared."""

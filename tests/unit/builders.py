@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from railside_agent.discovery import discover
-from railside_agent.sysfs import read_machine
+from railside_agent.sysfs import read_whole_machine
 from railside_proto.machine import (
     DeviceNode,
     Gpu,
@@ -77,7 +77,7 @@ def tree(text: str, root: Path, **numbers: tuple[int, int]) -> Path:
 
 def seen(root: Path) -> Machine:
     """What the agent sees below ``root``."""
-    return discover(read_machine(root, StandInNodes()))
+    return discover(read_whole_machine(root, StandInNodes()))
 
 
 class LogLines:

@@ -19,7 +19,7 @@ from railside_agent.discovery import discover
 from railside_agent.kernel_text import pci_address
 from railside_agent.kubelet_messages import device_list
 from railside_agent.seats import offer
-from railside_agent.sysfs import LONGEST_TEXT_BYTES, read_machine, read_text
+from railside_agent.sysfs import LONGEST_TEXT_BYTES, read_text, read_whole_machine
 from railside_proto.machine import DeviceNode, LinkLayer, Machine, NumaNode, PortState
 from railside_proto.pool import Pool
 from railside_proto.reasons import Code
@@ -429,7 +429,7 @@ class TestRecordedMachines:
         folder = root / below
         folder.parent.mkdir(parents=True, exist_ok=True)
         _unpacked(recordings, archive, tmp_path / "unpacked", strip=bool(below)).rename(folder)
-        raw = read_machine(root, StandInNodes())
+        raw = read_whole_machine(root, StandInNodes())
         devices = _expected(recordings, archive)["devices"]
         expected = {
             (name, number): tuple(port[file] for file in ("link_layer", "state", "rate"))
@@ -437,9 +437,9 @@ class TestRecordedMachines:
             for number, port in device["ports"].items()
         }
         read = {
-            (device.name, port.name): (port.link_layer, port.state, port.rate)
+            (device.name, port.name): (port.link_layer, state.state, state.rate)
             for device in raw.rdma_devices
-            for port in device.ports
+            for port, state in zip(device.ports, device.port_states or (), strict=True)
         }
         assert expected == read
         assert dict.fromkeys(devices, Code.NO_PCI_FUNCTION) == _excluded(discover(raw))
