@@ -113,9 +113,10 @@ class _Series:
 class EventBook:
     """Everything that was said of late. ``dropped`` counts what will never be told."""
 
-    def __init__(self, node: str) -> None:
-        """Tell it in the name of the agent on ``node``."""
+    def __init__(self, node: str, series_seconds: float = SERIES_SECONDS) -> None:
+        """Tell it in the name of the agent on ``node``, each sentence once in ``series_seconds``."""
         self.dropped = 0
+        self._series_seconds = series_seconds
         self._node = node
         self._series: dict[Saying, _Series] = {}
         """The one said last stands last."""
@@ -154,7 +155,7 @@ class EventBook:
         if series is not None:
             series.told = step.body.count
             series.made = step.body.metadata.name if isinstance(step, Make) else step.name
-            series.not_before = at + SERIES_SECONDS
+            series.not_before = at + self._series_seconds
 
     def forgotten(self, step: Raise) -> None:
         """The API server, which keeps Events for an hour, has no such Event any more: it will be made anew."""

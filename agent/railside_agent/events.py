@@ -13,7 +13,7 @@ from typing import Final, Literal, Never, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.event_book import EventBook, Make, Raise, Saying
+from railside_agent.event_book import SERIES_SECONDS, EventBook, Make, Raise, Saying
 from railside_runtime.kube_error import CONFLICT, NOT_FOUND, UNAUTHORIZED, KubeError
 
 FIRST_PAUSE_SECONDS: Final = 1.0
@@ -39,13 +39,15 @@ class EventTeller:
         api: Api,
         node: str,
         log: FilteringBoundLogger,
+        *,
+        series_seconds: float = SERIES_SECONDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Speak for the agent on ``node``; ``now`` is the wall clock that people read."""
+        """Speak for the agent on ``node``, each sentence once in ``series_seconds``; ``now`` is the wall clock."""
         self._api = api
         self._log = log
         self._now = now
-        self._book = EventBook(node)
+        self._book = EventBook(node, series_seconds)
         self._said = asyncio.Event()
         self._problem: str | None = None
 

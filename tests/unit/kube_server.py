@@ -114,6 +114,18 @@ class FakeApiServer:
             last = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self._version)}}
             self._note("DELETED", path, last)
 
+    def replace(self, path: str, name: str, **fields: object) -> None:
+        """Delete the object ``name`` and make another of that name."""
+        self.delete(path, name)
+        self.put(path, name, **fields)  # type: ignore[arg-type]  # mypy cannot tell metadata from the others
+
+    async def recover(self) -> None:
+        """End every fault that keeps clients from what is there."""
+        self.refuse, self.hang, self.mute, self.garbage = 0, False, False, False
+        self._wake()
+        if self._runner is None:
+            await self.start()
+
     def bookmark(self) -> None:
         """Tell every watch the version now."""
         self._bookmarks += 1
