@@ -21,6 +21,9 @@ REFILL_SECONDS: Final = 3.0
 
 MOST_SERIES: Final = 256
 
+MOST_REFUSALS: Final = 3
+"""An API server that starts refuses everybody for a moment; what it refuses so often it will never take."""
+
 _MESSAGE_BYTES: Final = 1024
 _NAME_LENGTH: Final = 200
 _DEFAULT_NAMESPACE: Final = "default"
@@ -107,6 +110,7 @@ class _Series:
         self.first = self.last = now
         self.count = self.told = 0
         self.made: str | None = None
+        self.refusals = 0
         self.not_before = float("-inf")
 
 
@@ -155,6 +159,7 @@ class EventBook:
         if series is not None:
             series.told = step.body.count
             series.made = step.body.metadata.name if isinstance(step, Make) else step.name
+            series.refusals = 0
             series.not_before = at + self._series_seconds
 
     def forgotten(self, step: Raise) -> None:
@@ -163,10 +168,15 @@ class EventBook:
         if series is not None:
             series.made = None
 
-    def refused(self, step: Make | Raise) -> None:
-        """The API server will never take ``step``."""
+    def refused(self, step: Make | Raise, at: float) -> None:
+        """The API server has refused ``step``: it may still come to know our rights, or never take this one."""
         self._tokens -= 1
-        self._drop(step.saying)
+        series = self._series.get(step.saying)
+        if series is not None:
+            series.refusals += 1
+            series.not_before = at + self._series_seconds
+            if series.refusals == MOST_REFUSALS:
+                self._drop(step.saying)
 
     def _drop(self, saying: Saying) -> None:
         series = self._series.pop(saying, None)

@@ -83,7 +83,7 @@ class EventTeller:
                 await self._said.wait()
 
     async def _settled(self, step: Make | Raise) -> bool:
-        """Whether the API server took ``step`` or refused it for good; False where it is to be asked again."""
+        """Whether the API server took or refused ``step``; False where it is not to be asked for a while."""
         try:
             await self._send(step)
         except KubeError as error:
@@ -101,10 +101,11 @@ class EventTeller:
                 await self._api.patch(f"{path}/{step.name}", step.body, "application/merge-patch+json")
 
     def _judge(self, step: Make | Raise, error: KubeError) -> bool:
+        at = asyncio.get_running_loop().time()
         match step, error.status:
             case Make(), status if status == CONFLICT:
                 # An earlier try was taken and its answer lost.
-                self._book.told(step, asyncio.get_running_loop().time())
+                self._book.told(step, at)
             case Raise(), status if status == NOT_FOUND:
                 self._book.forgotten(step)
             case _, status if status == UNAUTHORIZED or error.may_pass:
@@ -112,7 +113,7 @@ class EventTeller:
                 return False
             case _:
                 self._complain(error.message)
-                self._book.refused(step)
+                self._book.refused(step, at)
         return True
 
     def _complain(self, problem: str | None) -> None:

@@ -189,13 +189,15 @@ async def test_a_static_pod_has_the_uid_of_the_checkpoint(
         "metadata": {"name": "static"},
         "spec": {"containers": [container]},
     }
-    file = static_pods / "static.yaml"
+    file, draft = static_pods / "static.yaml", static_pods.with_name("draft.yaml")
     mirror = f"static-{agent.node.name}"
     api = KubeApi(kubeconfig)
     watched = NodePods(api, agent.node.name, LOG)
     async with running(api, watched):
         try:
-            file.write_text(yaml.safe_dump(manifest))
+            # In one piece: the kubelet reads a file as soon as it appears, and then not for a while.
+            draft.write_text(yaml.safe_dump(manifest))
+            draft.rename(file)
             seen = await asyncio.to_thread(kubectl.wait, Pod, mirror, lambda one: one.running)
             (uid,) = await asyncio.to_thread(uids_in_the_checkpoint, agent)
             pods = await arrives(watched.pods, lambda pods: pods.ended(uid) is False)
@@ -254,7 +256,8 @@ async def test_the_api_server_goes_and_comes_back(
     server = agent.cluster.control_plane.api_server
     api = KubeApi(kubeconfig)
     node, pods = NodeLabel(api, agent.node.name, LOG), NodePods(api, agent.node.name, LOG)
-    teller = EventTeller(api, agent.node.name, LOG)
+    # The server that starts may not know our rights yet, and refuses at first.
+    teller = EventTeller(api, agent.node.name, LOG, series_seconds=1)
     async with running(api, node, pods, teller):
         await arrives(node.facts, lambda facts: facts.label == "ib-shared" and facts.problem is None)
         before = await arrives(pods.pods, lambda pods: pods.synced and pods.problem is None)
@@ -385,7 +388,10 @@ def test_a_pod_speaks_with_its_own_account(agent: InstalledAgent, kubectl: Kubec
     metadata = {"name": "own-account", "namespace": NAMESPACE}
     kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     try:
-        log = kubectl.wait_log("own-account", "label ", namespace=NAMESPACE)
+        kubectl.wait(
+            Pod, "own-account", lambda one: one.status.phase in {"Succeeded", "Failed"}, namespace=NAMESPACE
+        )
+        log = kubectl.logs("own-account", namespace=NAMESPACE)
     finally:
         kubectl("delete", "pod", "own-account", "-n", NAMESPACE, "--grace-period=0", "--force")
     assert log.splitlines()[-1] == "label ib-shared light True"

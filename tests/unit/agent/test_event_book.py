@@ -5,6 +5,7 @@ import pytest
 
 from railside_agent.event_book import (
     BURST,
+    MOST_REFUSALS,
     MOST_SERIES,
     REFILL_SECONDS,
     SERIES_SECONDS,
@@ -160,24 +161,54 @@ def test_an_event_that_the_server_forgot_is_made_anew(book: EventBook) -> None:
     assert _made(book, SERIES_SECONDS).body.count == 2
 
 
-def test_what_the_server_will_never_take_is_dropped(book: EventBook) -> None:
-    """A refusal for good costs a turn, and the next sentence is told."""
+def test_a_refused_sentence_holds_up_no_other(book: EventBook) -> None:
+    """A refusal costs a turn, the next sentence is told at once, and the refused one again after a minute."""
     book.say(_saying(), NOON)
     book.say(_saying("another"), NOON)
     step = book.due(0)
-    assert isinstance(step, Make)
-    book.refused(step)
-    assert (_made(book).saying.message, book.dropped, book.due(0)) == ("another", 1, None)
+    assert step is not None
+    book.refused(step, 0)
+    assert (_made(book).saying.message, book.due(SERIES_SECONDS - 1)) == ("another", None)
+    assert _made(book, SERIES_SECONDS).saying == _saying()
+    assert book.dropped == 0
+
+
+def test_what_the_server_will_never_take_is_dropped(book: EventBook) -> None:
+    """A sentence that is refused each time is given up, and may be said anew later."""
+    book.say(_saying(), NOON)
+    for minute in range(MOST_REFUSALS):
+        step = book.due(minute * SERIES_SECONDS)
+        assert step is not None
+        book.refused(step, minute * SERIES_SECONDS)
+    assert (book.due(3600), book.dropped) == (None, 1)
+    book.say(_saying(), NOON)
+    assert _made(book, 3600).body.count == 1
+
+
+def test_only_refusals_in_a_row_count(book: EventBook) -> None:
+    """A sentence that was taken between refusals is not given up."""
+    at = 0.0
+    for _ in range(MOST_REFUSALS):
+        for is_taken in (False, True):
+            book.say(_saying(), NOON)
+            step = book.due(at)
+            assert step is not None
+            if is_taken:
+                book.told(step, at)
+            else:
+                book.refused(step, at)
+            at += SERIES_SECONDS
+    assert book.dropped == 0
 
 
 def test_refusals_do_not_spin(book: EventBook) -> None:
-    """Sentences that are refused again and again are limited like those that are taken."""
+    """Sentences that are refused are limited like those that are taken."""
+    for number in range(int(BURST) + 1):
+        book.say(_saying(f"sentence {number}"), NOON)
     for _ in range(int(BURST)):
-        book.say(_saying(), NOON)
         step = book.due(0)
         assert step is not None
-        book.refused(step)
-    book.say(_saying(), NOON)
+        book.refused(step, 0)
     assert book.due(0) is None
 
 

@@ -132,21 +132,35 @@ async def test_saying_never_waits(written: LogLines) -> None:
     ("error", "methods"),
     [
         pytest.param(KubeError(409, "there already"), ["POST", "PATCH"], id="answer-was-lost"),
-        pytest.param(KubeError(403, "forbidden"), ["POST", "POST"], id="refused-for-good"),
+        pytest.param(KubeError(403, "forbidden"), ["POST", "POST", "PATCH"], id="refused-at-first"),
         pytest.param(KubeError(401, "unauthorized"), ["POST", "POST", "PATCH"], id="credentials"),
         pytest.param(KubeError(429, "too many"), ["POST", "POST", "PATCH"], id="overloaded"),
         pytest.param(KubeError(500, "etcd"), ["POST", "POST", "PATCH"], id="ill"),
     ],
 )
 async def test_what_becomes_of_a_refused_event(written: LogLines, error: KubeError, methods: list[str]) -> None:
-    """Errors that may pass are tried again, an Event that is there is counted up, others are given up."""
+    """What is refused is tried again, and an Event that is there after all is counted up."""
     server = _Server(error)
     teller = EventTeller(server, "n1", written.log)
     teller.tell(_saying())
-    asyncio.get_running_loop().call_later(30, teller.tell, _saying())
-    await _for(120, teller)
-    assert methods == server.methods
-    assert teller.dropped == int(error.status == 403)
+    # Said again and again, so that each of them has something left to count.
+    for second in (70, 130):
+        asyncio.get_running_loop().call_later(second, teller.tell, _saying())
+    await _for(150, teller)
+    assert methods == server.methods[: len(methods)]
+    assert teller.dropped == 0
+
+
+@pytest.mark.looptime
+async def test_what_is_refused_each_time_is_given_up(written: LogLines) -> None:
+    """A missing right costs three questions a sentence and one line in the log."""
+    server = _Server(*[KubeError(403, "forbidden")] * 6)
+    teller = EventTeller(server, "n1", written.log)
+    teller.tell(_saying())
+    teller.tell(_saying("mlx5_2 has no active port"))
+    await _for(3600, teller)
+    assert (server.methods, teller.dropped) == (["POST"] * 6, 2)
+    assert [line["detail"] for line in written.lines] == ["forbidden"]
 
 
 @pytest.mark.looptime
