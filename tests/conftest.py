@@ -31,7 +31,10 @@ def guarded_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             blocked.append(str(self))
 
     monkeypatch.setattr("blockbuster.blockbuster.BlockingError", RecordedError)
-    with blockbuster_ctx(["railside_agent", "railside_runtime", "railside_extender", "railside_main"]):
+    with blockbuster_ctx(["railside_agent", "railside_runtime", "railside_extender", "railside_main"]) as guard:
+        # It runs a loop of its own, in a thread of its own, and holds nobody up there.
+        for function in guard.functions.values():
+            function.can_block_in("railside_runtime/kube.py", "_in_a_loop_of_its_own")
         yield blocked
     assert blocked == []
 

@@ -44,3 +44,19 @@ STATE_DIR: Final = "var/lib/railside"
 
 KUBELET_CHECKPOINT: Final = "kubelet_internal_checkpoint"
 """In the folder of sockets: what the kubelet has dealt to whom."""
+
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+"""The node label that names the machine type, such as ecs.hpcpni3.45xlarge."""
+
+LOCALITY: Final = "railside.dev/locality"
+"""The pod annotation that says how near HCA and GPU must be."""
+
+LOCALITY_ENFORCE: Final = "railside.dev/locality-enforce"
+"""The pod annotation that has a container wait until that nearness holds."""
+
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
+STATIC_POD_UID: Final = "kubernetes.io/config.hash"
+"""Annotations of a static pod's mirror: both hold the UID by which the kubelet itself knows the pod."""
+
+AGENT_COMPONENT: Final = "railside-agent"
+"""Who reports the agent's Events."""

@@ -31,6 +31,9 @@ class Code(enum.StrEnum):
     HCA_NOT_SOUND = "HcaNotSound"
     LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
+    NO_MODE_LABEL = "NoModeLabel"
+    MODE_LABEL_UNKNOWN = "ModeLabelUnknown"
+    NODE_NOT_SEEN = "NodeNotSeen"
 
 
 _CATALOGUE: dict[Code, tuple[str, str]] = {
@@ -109,6 +112,18 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.DEVICE_DIRECTORY_FAILED: (
         "the device nodes of {device} could not be laid out: {detail}",
         "see that the agent may write below /run/railside and has the capability MKNOD",
+    ),
+    Code.NO_MODE_LABEL: (
+        "the node has no label {label}, so nothing new is offered",
+        "label the node {label}=ib-shared (one container an HCA) or {label}=ib-shared-multi (several)",
+    ),
+    Code.MODE_LABEL_UNKNOWN: (
+        "the node's label {label} says {value!r}, which is no mode; {instead}",
+        "set the label {label} to ib-shared or ib-shared-multi",
+    ),
+    Code.NODE_NOT_SEEN: (
+        "the node's label {label} cannot be read ({detail}); {instead}",
+        "see that the agent reaches the API server and may list and watch nodes, or set the mode by setting",
     ),
 }
 
