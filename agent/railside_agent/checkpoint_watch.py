@@ -4,6 +4,7 @@ It must not understand the checkpoint, and must not forget what it has read when
 hold what they hold, whether the file can be read or not.
 """
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -20,6 +21,8 @@ LARGEST_CHECKPOINT_BYTES: Final = 1 << 26
 """Far beyond that of a full node; so that an odd file does not take the node's memory."""
 
 READ_DEADLINE_SECONDS: Final = 2.0
+
+RETRY_SECONDS: Final = 5.0
 
 
 class CheckpointWatch:
@@ -38,6 +41,7 @@ class CheckpointWatch:
         self._log = log
         self._deadline_seconds = deadline_seconds
         self._largest_bytes = largest_bytes
+        self._hangs = f"the disk did not answer within {deadline_seconds:g} s"
         self._worker = Worker("checkpoint")
         self.latest: Cell[bytes | None] = Cell(None)
         """The last good content, which may be garbage in itself: empty where there is no file, as nothing was ever
@@ -57,13 +61,21 @@ class CheckpointWatch:
         try:
             content = await self._worker.run(self._read, self._deadline_seconds)
         except TimeoutError:
-            self._fail(f"the disk did not answer within {self._deadline_seconds:g} s")
+            self._fail(self._hangs)
         except OSError as error:
             self._fail(str(error))
         else:
             self.problem.set(None)
             self.latest.set(content)
         return self.latest.value
+
+    async def read_patiently(self) -> bytes | None:
+        """As ``read_now``, but a disk that hangs is waited for: ids that pods hold must not leave the list."""
+        while True:
+            content = await self.read_now()
+            if self.problem.value != self._hangs:
+                return content
+            await asyncio.sleep(RETRY_SECONDS)
 
     def _fail(self, problem: str) -> None:
         if problem != self.problem.value:

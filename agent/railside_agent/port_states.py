@@ -25,7 +25,7 @@ Answer = tuple[RawPortState, ...] | None
 """What a card says of its ports; None while it is silent."""
 
 PortAnswers = Mapping[str, Answer]
-"""The latest answer of each device by name; nothing for one that was asked but has not answered yet."""
+"""The latest answer of each device by name; nothing for one that has not answered yet, nor been silent."""
 
 
 class PortStates:
@@ -48,23 +48,24 @@ class PortStates:
         self.latest: Cell[PortAnswers] = Cell({})
 
     def follow(self, devices: Collection[str]) -> None:
-        """Ask ``devices`` from now on, and no others; what those have answered is forgotten."""
+        """Ask ``devices`` from the next turn on, and no others; what those have answered is forgotten."""
         for name in self._cards.keys() - set(devices):
             self._cards.pop(name).end()
         self.latest.set({name: answer for name, answer in self.latest.value.items() if name in self._cards})
         for name in set(devices) - self._cards.keys():
             self._cards[name] = _Card(name, self._read, self._take)
-            self.ask_now(name)
 
     def ask_now(self, device: str) -> None:
         """Ask ``device`` at once, and not only at its next turn; nothing where it is not followed."""
         card = self._cards.get(device)
-        if card is not None and card.ask():
+        if card is not None and not card.owes:
+            card.ask()
             asyncio.get_running_loop().call_later(self._silent_seconds, card.fall_silent, card.questions)
 
-    async def answered(self, devices: Collection[str]) -> PortAnswers:
-        """The latest answers, as soon as each of ``devices`` has answered or is silent; they must be followed."""
-        return await self.latest.until(lambda answers: answers.keys() >= set(devices))
+    async def ask_all(self) -> PortAnswers:
+        """What all devices answer that are asked from now on; those that hang, known or not, are silent."""
+        await asyncio.gather(*(card.answer_within(self._silent_seconds) for card in self._cards.values()))
+        return self.latest.value
 
     async def run(self) -> Never:
         """Ask until cancelled."""
@@ -84,7 +85,7 @@ class PortStates:
 
 
 class _Card:
-    """One device, its thread, and the one question that it may be asked at a time."""
+    """One device, its thread, and what it was asked and has answered."""
 
     def __init__(
         self,
@@ -94,36 +95,48 @@ class _Card:
     ) -> None:
         self.name = name
         self.questions = 0
+        self._answers = 0
+        """Counted by the card's thread alone, as the questions are by the loop alone."""
         self._read = read
         self._take = take
         self._loop = asyncio.get_running_loop()
         self._worker = Worker(f"ports-{name}")
-        self._asked = False
         # Written on the loop alone; a thread that reads it too early hands over once more, or at its next turn.
         self._known: tuple[Answer] | None = None
 
-    def ask(self) -> bool:
-        """Ask, unless it still owes an answer."""
-        if self._asked:
-            return False
-        self._asked = True
+    @property
+    def owes(self) -> bool:
+        """Whether it has still to answer something."""
+        return self._answers < self.questions
+
+    def ask(self) -> None:
         self.questions += 1
         self._worker.post(self._answer)
-        return True
+
+    async def answer_within(self, seconds: float) -> None:
+        """Ask, and wait for the answer; a card that is known to hang is asked no second question."""
+        if self.owes and self._known == (None,):
+            return
+        self.ask()
+        try:
+            # Behind the question, and behind what its answer has handed over.
+            await self._worker.run(lambda: None, seconds)
+        except TimeoutError:
+            self._tell(None)
 
     def end(self) -> None:
         self._worker.end()
 
     def fall_silent(self, question: int) -> None:
         """Take silence for an answer if ``question`` has had none by now."""
-        if self._asked and self.questions == question:
+        if self._answers < question:
             self._tell(None)
 
     def _answer(self) -> None:
         """Runs in the card's thread."""
         answer, bug = self._ask_firmware()
         news = self._known != (answer,)
-        self._asked = False
+        self._answers += 1
         if news:
             # A loop that has closed meanwhile waits for nothing any more.
             with contextlib.suppress(RuntimeError):

@@ -1,7 +1,9 @@
 import asyncio
 import contextlib
+import operator
 import os
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,7 +52,7 @@ async def test_each_new_checkpoint_is_told(folder: Path, watch: CheckpointWatch)
         await watch.latest.until(lambda content: content == b"")
         for content in (b"one", b"two", b"three"):
             await asyncio.to_thread(_rename_into_place, folder, content)
-            await watch.latest.until(lambda latest, expected=content: latest == expected)
+            await watch.latest.until(partial(operator.eq, content))
 
 
 async def test_a_checkpoint_written_in_place_is_told(folder: Path, watch: CheckpointWatch) -> None:
@@ -123,9 +125,12 @@ async def test_a_good_read_ends_the_problem(folder: Path, watch: CheckpointWatch
     """When the file can be read again it is believed again."""
     await asyncio.to_thread(_torn, folder / KUBELET_CHECKPOINT)
     await watch.read_now()
-    assert watch.problem.value is not None
+    before = watch.problem.value
+    assert before is not None
     await asyncio.to_thread(_rename_into_place, folder, b"two")
-    assert (await watch.read_now(), watch.problem.value) == (b"two", None)
+    again = await watch.read_now()
+    after = watch.problem.value
+    assert (again, after) == (b"two", None)
 
 
 async def test_a_disk_that_hangs_costs_the_deadline(tmp_path: Path, folder: Path, written: LogLines) -> None:
