@@ -4,6 +4,7 @@ It must hold no decision; it is the one place that knows all parts.
 """
 
 import asyncio
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Never
@@ -11,18 +12,20 @@ from typing import Never
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.device_nodes import CharacterDevices, DeviceNodes
 from railside_agent.inventory import Inventory
 from railside_agent.offering import Offering
 from railside_agent.plugin import DevicePlugin
+from railside_agent.port_states import PortStates
 from railside_agent.registration import Registrar
 from railside_agent.seat_memory import SeatMemory
 from railside_agent.seats import Offer, has_own_seats
 from railside_agent.settings import Settings
 from railside_agent.starts import ContainerStarts
 from railside_agent.status import View, not_ready, status
-from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT
+from railside_agent.sysfs import read_port_states
 from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
 from railside_runtime.probes import ProbeServer
@@ -43,14 +46,11 @@ class Agent:
         self._version = version("railside")
         self._pool = Pool()
         self._offer: Cell[Offer] = Cell(())
+        self._ports = PortStates(partial(read_port_states, root), log)
         self._inventory = Inventory(
-            root,
-            nodes,
-            pool=self._pool,
-            checkpoint=Path(settings.kubelet_dir) / DEVICE_PLUGINS / KUBELET_CHECKPOINT,
-            resync_seconds=settings.resync_seconds,
-            log=log,
+            root, nodes, ports=self._ports, resync_seconds=settings.resync_seconds, log=log
         )
+        self._checkpoint = CheckpointWatch(Path(settings.kubelet_dir), log)
         self._starts = ContainerStarts(
             self._pool,
             inventory=self._inventory,
@@ -63,6 +63,7 @@ class Agent:
         self._offering = Offering(
             self._pool,
             inventory=self._inventory,
+            checkpoint=self._checkpoint,
             starts=self._starts,
             memory=SeatMemory(root, self._pool, log),
             offer=self._offer,
@@ -81,7 +82,9 @@ class Agent:
         """Serve until cancelled. Raises an ExceptionGroup when a part breaks; a ListenError is a taken port."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
+            tasks.create_task(self._ports.run(), name="ports")
             tasks.create_task(self._inventory.run(), name="inventory")
+            tasks.create_task(self._checkpoint.run(), name="checkpoint")
             tasks.create_task(self._offering.run(), name="offering")
             tasks.create_task(self._keep_registered(), name="registration")
         raise AssertionError("every task of the group runs for ever")

@@ -27,10 +27,14 @@ _FOLDER_GONE: Final = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UN
 class FolderWatch:
     """An inotify watch, or polling while there is none to be had (no folder yet, or the limit is used up)."""
 
-    def __init__(self, folder: Path, log: FilteringBoundLogger) -> None:
-        """Watch ``folder`` from ``async with`` on."""
+    def __init__(self, folder: Path, log: FilteringBoundLogger, *, only: str | None = None) -> None:
+        """Watch ``folder`` from ``async with`` on: the files in it, or ``only`` the one of that name.
+
+        Of that one also its content counts, whether it is written in place or renamed onto.
+        """
         self._folder = folder
         self._log = log
+        self._only = only
         self._inotify: Inotify | None = None
         self._told = False
 
@@ -53,14 +57,21 @@ class FolderWatch:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_ANYWAY_SECONDS):
-                event = await self._inotify.get()
-                if event.mask & _FOLDER_GONE:
-                    self._give_back()
+                await self._event(self._inotify)
+
+    async def _event(self, inotify: Inotify) -> None:
+        """Return at the first event that counts."""
+        while True:
+            event = await inotify.get()
+            if event.mask & _FOLDER_GONE:
+                return self._give_back()
+            if self._only is None or event.mask & Mask.Q_OVERFLOW or str(event.name) == self._only:
+                return None
 
     def _take(self) -> None:
         try:
             self._inotify = Inotify()
-            self._inotify.add_watch(self._folder, _CHANGES)
+            self._inotify.add_watch(self._folder, _CHANGES if self._only is None else _CHANGES | Mask.CLOSE_WRITE)
         except OSError as error:
             self._give_back()
             if not self._told:

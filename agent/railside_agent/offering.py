@@ -10,6 +10,8 @@ from typing import Final, Never, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.checkpoint_watch import CheckpointWatch
+from railside_agent.holders import HeldId, held_ids
 from railside_agent.inventory import Inventory, Look
 from railside_agent.seat_memory import SeatMemory
 from railside_agent.seats import Offer, offer, recalled
@@ -19,6 +21,7 @@ from railside_proto.machine import Machine
 from railside_proto.pool import Container, Pool
 from railside_proto.reasons import Reason
 from railside_runtime.cell import Cell
+from railside_runtime.waiting import first_of
 from railside_runtime.worker import Worker
 
 DISK_DEADLINE_SECONDS: Final = 2.0
@@ -37,6 +40,7 @@ class Offering:
         pool: Pool,
         *,
         inventory: Inventory,
+        checkpoint: CheckpointWatch,
         starts: ContainerStarts,
         memory: SeatMemory,
         offer: Cell[Offer],
@@ -45,6 +49,7 @@ class Offering:
         """Write to ``offer``, as its only writer."""
         self._pool = pool
         self._inventory = inventory
+        self._checkpoint = checkpoint
         self._starts = starts
         self._memory = memory
         self._offer = offer
@@ -54,17 +59,22 @@ class Offering:
 
     async def run(self) -> Never:
         """Offer what was remembered at once, and what is there as soon as it has been looked at."""
-        held = await self._patiently(self._inventory.read_held, "the kubelet's checkpoint") or ()
+        held = self._held(await self._checkpoint.read_patiently()) or ()
         remembered = await self._patiently(self._memory.recall, "the remembered seats") or ()
         before = recalled(remembered, await self._containers(), held)
         self._offer.set(offer(None, self._pool, before, held))
         while True:
-            latest = self._inventory.latest.value
+            latest, checkpoint = self._inventory.latest.value, self._checkpoint.latest.value
+            now_held = self._held(checkpoint)
+            held = held if now_held is None else now_held
             done = True
             if latest is not None:
-                held = held if latest.held is None else latest.held
                 done = await self._renew(latest, offer(latest.machine, self._pool, self._offer.value, held))
-            await self._until_newer(latest, None if done else RETRY_SECONDS)
+            await self._until_newer(latest, checkpoint, None if done else RETRY_SECONDS)
+
+    def _held(self, checkpoint: bytes | None) -> tuple[HeldId, ...] | None:
+        """What containers hold; None where that is unknown. Without a checkpoint nothing was ever dealt."""
+        return held_ids(checkpoint, self._pool.resource) if checkpoint else None if checkpoint is None else ()
 
     async def _patiently(self, read: Callable[[], T], what: str) -> T:
         """What ``read`` gives. A disk that hangs is waited for: ids that pods hold must not leave the list."""
@@ -82,10 +92,13 @@ class Offering:
             self._log.error("the bound containers could not be read", detail=str(error))
             return ()
 
-    async def _until_newer(self, seen: Look | None, at_most_seconds: float | None) -> None:
+    async def _until_newer(self, seen: Look | None, read: bytes | None, at_most_seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_seconds):
-                await self._inventory.latest.until(lambda latest: latest is not seen)
+                await first_of(
+                    self._inventory.latest.until(lambda latest: latest is not seen),
+                    self._checkpoint.latest.until(lambda content: content is not read),
+                )
 
     async def _renew(self, latest: Look, seats: Offer) -> bool:
         """Put what is no longer true out of the way, then remember ``seats`` and offer them, in this order.

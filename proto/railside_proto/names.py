@@ -19,6 +19,9 @@ KUBELET_DIR: Final = "/var/lib/kubelet"
 DEVICE_PLUGINS: Final = "device-plugins"
 """The folder of sockets below the kubelet's; the kubelet empties it of sockets at its start."""
 
+POD_RESOURCES: Final = "pod-resources"
+"""The folder below the kubelet's with the socket on which it tells who holds what."""
+
 KUBELET_SOCKET: Final = "kubelet.sock"
 DEVICE_PLUGIN_API: Final = "v1beta1"
 

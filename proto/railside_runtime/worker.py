@@ -8,6 +8,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,7 +19,8 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         """Start the thread, called ``name``."""
-        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any], bool]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._ended = False
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     async def run(self, call: Callable[[], T], deadline_seconds: float, *, however_late: bool = False) -> T:
@@ -28,15 +30,33 @@ class Worker:
         must be done ``however_late``.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put((future, call, however_late))
+        self.post(partial(_settle, future, call, however_late=however_late))
         async with asyncio.timeout(deadline_seconds):
             return await future
 
+    def post(self, call: Callable[[], None]) -> None:
+        """Have ``call`` run, and wait for nothing: it hands over what it finds by itself, and must not raise.
+
+        To ask a worker that has ended is a bug, and raises RuntimeError.
+        """
+        if self._ended:
+            raise RuntimeError("the worker has ended")
+        self._jobs.put(call)
+
+    def end(self) -> None:
+        """Take no more calls; the thread ends behind those that it has, a hanging one as soon as it returns."""
+        if not self._ended:
+            self._ended = True
+            self._jobs.put(None)
+
     def _work(self) -> None:
-        while True:
-            future, call, however_late = self._jobs.get()
-            if however_late or not future.done():
-                _hand_over(future, *_outcome(call))
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def _settle(future: "asyncio.Future[T]", call: Callable[[], T], *, however_late: bool) -> None:
+    if however_late or not future.done():
+        _hand_over(future, *_outcome(call))
 
 
 def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:

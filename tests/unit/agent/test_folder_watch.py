@@ -73,3 +73,18 @@ async def test_a_watch_is_given_back(tmp_path: Path, written: LogLines) -> None:
         async with FolderWatch(tmp_path, written.log):
             pass
     assert written.events == []
+
+
+async def test_only_one_file_can_count(tmp_path: Path, written: LogLines) -> None:
+    """Where one name counts, others wake nobody; a rename onto it, a write to it and its end do."""
+    async with FolderWatch(tmp_path, written.log, only="checkpoint") as watch:
+        waiting = asyncio.ensure_future(_wait(watch))
+        (tmp_path / "other").touch()
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        assert not done
+        (tmp_path / "other").rename(tmp_path / "checkpoint")
+        assert await waiting < LOOK_ANYWAY_SECONDS / 2
+        (tmp_path / "checkpoint").write_text("content")
+        assert await _wait(watch) < LOOK_ANYWAY_SECONDS / 2
+        (tmp_path / "checkpoint").unlink()
+        assert await _wait(watch) < LOOK_ANYWAY_SECONDS / 2

@@ -59,3 +59,21 @@ async def test_a_call_that_hangs_costs_its_deadline_and_delays_what_waits_behind
     release.set()
     await worker.run(lambda: done.append("later"), 5)
     assert done == ["hung", "later"]
+
+
+async def test_an_ended_worker_finishes_what_it_has_and_leaves_no_thread() -> None:
+    """A worker that is ended while a call hangs ends when that call returns, and takes no more."""
+    worker = Worker("ending")
+    release = threading.Event()
+    hanging = asyncio.create_task(worker.run(lambda: release.wait(5), 5))
+    await asyncio.wait([hanging], timeout=0.01)
+    thread = next(one for one in threading.enumerate() if one.name == "ending")
+    worker.end()
+    worker.end()
+    with pytest.raises(RuntimeError):
+        await worker.run(lambda: None, 5)
+    assert thread.is_alive()
+    release.set()
+    await hanging
+    await asyncio.to_thread(thread.join, 5)
+    assert not thread.is_alive()
