@@ -4,7 +4,7 @@ It must not read anything, and must not fail on anything read: what cannot be un
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from railside_agent.kernel_text import device_numbers, integer, leading_number, link_layer, pci_address, port_state
@@ -28,6 +28,7 @@ from railside_proto.machine import (
     PciAddress,
     Port,
 )
+from railside_proto.pool import Selector
 from railside_proto.reasons import Code, Reason, reason
 
 _GPU_VENDORS: Final = {"0x10de": "nvidia", "0x1002": "amd"}
@@ -42,7 +43,7 @@ _UVERBS: Final = re.compile(r"uverbs\d{1,7}")
 _DRIVER_LINE: Final = re.compile(r"^(?P<key>[^:\n]+):[ \t]*(?P<value>[^\n]*)$", re.MULTILINE)
 
 
-def discover(raw: RawMachine) -> Machine:
+def discover(raw: RawMachine, selectors: Sequence[Selector] = (Selector(),)) -> Machine:
     """The machine that ``raw`` shows. Joins are exact, on ``ibdev`` and ``device``, never on numbers."""
     numa_nodes = _numa_nodes(raw.numa_nodes)
     places = _Places(raw.functions, numa_nodes)

@@ -76,6 +76,10 @@ class Registrar:
                         await self._until_another_kubelet(kubelet, watch)
                         pause = FIRST_RETRY_SECONDS
 
+    def rest(self) -> None:
+        """Say that nothing is to be registered now; for when ``run`` has been cancelled for that."""
+        self._say(registered=False, detail=NOT_TRIED.detail)
+
     async def _found(self, watch: FolderWatch) -> _Identity:
         while (kubelet := await _identity(self._kubelet)) is None:
             self._say(registered=False, detail=f"waiting for the kubelet's socket {self._kubelet}")

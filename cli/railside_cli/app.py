@@ -15,7 +15,7 @@ from rich.console import Console
 
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
-from railside_agent.status import nothing_offered
+from railside_agent.status import nothing_found
 from railside_agent.sysfs import read_whole_machine
 from railside_cli.demo import play
 from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
@@ -60,7 +60,7 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
         console = _Console(highlight=False)
         console.print(verdict(machine), style="bold")
         console.print(picture(machine))
-        nothing = nothing_offered(machine)
+        nothing = nothing_found(machine)
         if nothing is not None:
             console.print(f"{nothing.sentence}\nNext: {nothing.remedy}", markup=False)
     return FINE if machine.hcas and not ill(machine) else FINDING

@@ -67,7 +67,9 @@ async def _play(root: Path, console: Console) -> int:
 @contextlib.asynccontextmanager
 async def _agent(root: Path, kubelet_dir: Path) -> AsyncIterator[None]:
     """The agent as a pod would run it, but for the device nodes: without root nobody can make real ones."""
-    settings = Settings(root=str(root), host_root=str(root), kubelet_dir=str(kubelet_dir), listen_port=0)
+    settings = Settings(
+        root=str(root), host_root=str(root), kubelet_dir=str(kubelet_dir), listen_port=0, mode="ib-shared"
+    )
     log = make_logger("error", "auto", sys.stderr.buffer)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(Agent(settings, log, StandInNodes()).run(), name="agent")

@@ -18,7 +18,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.app import Agent
-from railside_agent.settings import Resolved, SettingsError, descriptions, flag, resolve, variable
+from railside_agent.settings import Resolved, SettingsError, descriptions, flag, refuse_unusable, resolve, variable
 from railside_runtime.log_pipe import LogPipe
 from railside_runtime.logs import ForeignLogs, make_logger
 from railside_runtime.probes import ListenError
@@ -39,6 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "config":
         print(_table(resolved))
         return OK
+    try:
+        refuse_unusable(resolved.settings)
+    except SettingsError as error:
+        print(f"railside-agent: {error}", file=sys.stderr)
+        return USAGE
     return _run(resolved)
 
 

@@ -93,6 +93,7 @@ class Hca(Function, frozen=True, kw_only=True, rename="camel"):
     name: str
     node_guid: str
     uverbs: DeviceNode
+    umads: tuple[DeviceNode, ...] = ()
     ports: tuple[Port, ...]
     model: str = ""
 

@@ -63,3 +63,11 @@ STATIC_POD_UID: Final = "kubernetes.io/config.hash"
 
 AGENT_COMPONENT: Final = "railside-agent"
 """Who reports the agent's Events."""
+
+NCCL_CONFIG_FILE: Final = "nccl.conf"
+NCCL_CONFIG_VARIABLE: Final = "NCCL_CONF_FILE"
+"""How NCCL is told where its settings are, beside /etc/nccl.conf."""
+
+GPU_RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu")
+CONFLICTING_RESOURCES: Final = ("vke.volcengine.com/mgpu-core", "vke.volcengine.com/mgpu-memory")
+"""Shared GPUs of the platform, which its document bars from use together with RDMA."""

@@ -7,7 +7,7 @@ import enum
 
 import msgspec
 
-from railside_proto.machine import LinkLayer
+from railside_proto.machine import Hca, LinkLayer, PathClass, PciAddress
 from railside_proto.names import RESOURCE
 
 
@@ -39,32 +39,57 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether devices without a PCI function are offered, known by their node GUID."""
 
 
+def selects(selector: Selector, hca: Hca) -> bool:
+    """Whether ``hca`` stands behind a pool with ``selector``."""
+    return any(port.link_layer is selector.link_layer for port in hca.ports)
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One resource name and what stands behind it. A node has one pool unless told otherwise."""
 
     resource: str = RESOURCE
     selector: Selector = Selector()
-    mode: Mode = Mode.IB_SHARED
-    share: int = 1
-    """How many containers one HCA may serve at a time; 1 in ib-shared."""
+    shares_per_hca: int = 16
+    """How many containers one HCA may serve at a time in ib-shared-multi."""
 
     @property
     def name(self) -> str:
         """The resource's last word, fit for file names: ``infiniband-rdma``."""
         return self.resource.rpartition("/")[2]
 
+    def share(self, mode: Mode | None) -> int:
+        """How many containers one HCA may serve in ``mode``; none where no mode is chosen."""
+        match mode:
+            case None:
+                return 0
+            case Mode.IB_SHARED:
+                return 1
+            case Mode.IB_SHARED_MULTI:
+                return self.shares_per_hca
+
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the kubelet deals: a place at an HCA of a NUMA node; which one is said when the container starts."""
+    """What the kubelet deals: a place at an HCA of a zone; which one is said when the container starts."""
 
     id: str
     numa_nodes: tuple[int, ...] = ()
     """NUMA nodes of the kubelet's hint; empty for a bare seat, which fits everywhere."""
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Pair(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A GPU of a container and the HCA of that container that serves it."""
+
+    gpu: PciAddress
+    hca: PciAddress
+    path: PathClass
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A container's seats and the HCAs that they mean since its last start."""
 
     seats: tuple[str, ...]
-    hcas: tuple[str, ...]
-    """PCI addresses, in the order of the seats."""
+    hcas: tuple[PciAddress, ...]
+    """In the order of the seats."""
+    pod: str | None = None
+    """UID of the pod that the binding is locked to; None where the kubelet's checkpoint did not tell."""
+    pairs: tuple[Pair, ...] = ()

@@ -29,6 +29,16 @@ class Code(enum.StrEnum):
     SEAT_FOREIGN = "SeatForeign"
     HCA_GONE = "HcaGone"
     HCA_NOT_SOUND = "HcaNotSound"
+    RECOVERING = "Recovering"
+    SEAT_WITHDRAWN = "SeatWithdrawn"
+    NO_FREE_HCA = "NoFreeHca"
+    LOCALITY_NOT_MET = "LocalityNotMet"
+    FARTHER_THAN_NEEDED = "FartherThanNeeded"
+    DEALT_TWICE = "DealtTwice"
+    NODES_CHANGED = "NodesChanged"
+    RESTART_NEEDED = "RestartNeeded"
+    RESOURCES_CONFLICT = "ResourcesConflict"
+    DEALT_WHILE_HELD = "DealtWhileHeld"
     LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
     NO_MODE_LABEL = "NoModeLabel"
@@ -104,6 +114,46 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.LOOK_FAILED: (
         "the machine could not be looked at: {detail}",
         "the container starts by itself as soon as the kernel answers; look at dmesg for a hanging device",
+    ),
+    Code.RECOVERING: (
+        "it was ill a moment ago and is offered again when it has been well for {seconds} s",
+        "nothing; if it comes and goes, look at the cable and at the port's error counters",
+    ),
+    Code.SEAT_WITHDRAWN: (
+        "seat {seat} is not offered any more; it stays listed until the kubelet has let go of it",
+        "nothing: it leaves the list by itself",
+    ),
+    Code.NO_FREE_HCA: (
+        "no sound HCA of zone {zone} is free for {count} of the container's seats: {detail}",
+        "the container starts by itself as soon as an HCA is sound and free again",
+    ),
+    Code.LOCALITY_NOT_MET: (
+        "the pod insists on {wanted}, and GPU {gpu} would be served at {path}",
+        "delete the pod so that it is placed anew, or take off its annotation railside.dev/locality-enforce",
+    ),
+    Code.FARTHER_THAN_NEEDED: (
+        "GPU {gpu} is served at {path}; this node has an HCA at {best} that is {obstacle}",
+        "nothing, if it is fast enough; else let the pod be placed anew when the node is emptier",
+    ),
+    Code.DEALT_TWICE: (
+        "the kubelet dealt seat {seat} to pods {pods} at the same time",
+        "delete one of the pods; the kubelet freed ids too early, as another program listed its pod resources",
+    ),
+    Code.RESTART_NEEDED: (
+        "the HCA at {address} has gone, or is called or numbered otherwise, while the pod has it open",
+        "restart the pod's container: it can reach the HCA only after a start",
+    ),
+    Code.RESOURCES_CONFLICT: (
+        "the pod uses {resources} together with an HCA, which the platform does not support",
+        "ask for whole GPUs, or for no HCA",
+    ),
+    Code.DEALT_WHILE_HELD: (
+        "the kubelet dealt seat {seat} anew while pod {pod} still has it",
+        "nothing, if that pod was ending; else delete one of the two pods",
+    ),
+    Code.NODES_CHANGED: (
+        "the HCA of seat {seat} is called or numbered otherwise than when the container was allocated ({detail})",
+        "delete the pod: its device nodes were fixed when it was admitted (binding: allocate)",
     ),
     Code.HCA_NOT_SOUND: (
         "the HCA of seat {seat} ({device}) is not sound: {detail}",

@@ -37,6 +37,7 @@ class _Node:
             host_root=str(root),
             kubelet_dir=str(kubelet_dir),
             listen_port=_free_port(),
+            mode="ib-shared",
             resync_seconds=1,
         )
         self._session: aiohttp.ClientSession

@@ -1,0 +1,62 @@
+"""Serves containers whose HCAs are chosen once, when the kubelet deals the seats: ``binding: allocate``.
+
+For runtimes that refuse a folder of devices, such as CRI-O with privileged pods. The answer names device nodes,
+which the kubelet replays for ever: so a start whose nodes have changed is refused. It must not swap HCAs.
+"""
+
+from typing import Final
+
+from railside_agent.binding import Bound, Refused
+from railside_agent.container_edits import ContainerEdits, allocation_key, plain_edits
+from railside_agent.start_decision import StartDecision
+from railside_agent.starts import ContainerStarts
+from railside_proto.reasons import Code, reason
+
+BIND_DEADLINE_SECONDS: Final = 0.05
+"""Allocate holds up every pod of the node."""
+
+
+class AllocateStarts(ContainerStarts):
+    """Serves the containers of one pool, whose HCAs are chosen at Allocate."""
+
+    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
+        """The nodes of the HCAs that ``seats`` get for good. A refusal fails the pod, which could never start."""
+        self._note_in_flight(seats)
+        try:
+            outcome = await self._worker.run(lambda: self._bind_now(seats), BIND_DEADLINE_SECONDS)
+        except (OSError, TimeoutError) as error:
+            detail = str(error) or "it took too long"
+            outcome = Refused(reason=reason(Code.DEVICE_DIRECTORY_FAILED, device=", ".join(seats), detail=detail))
+        self._publish()
+        return outcome
+
+    async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
+        """Let a container start on what it was dealt, as long as that is still what its nodes mean."""
+        decision = await self._worker.run(lambda: self._checked(seats), BIND_DEADLINE_SECONDS * 100)
+        self._told(decision)
+        return decision.outcome
+
+    def _bind_now(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
+        decision, machine = self._outlook.decide(seats, self._directories.bindings())
+        match decision.outcome:
+            case Refused() as refused:
+                return refused
+            case Bound() as bound:
+                self._lay_out(decision, bound, machine)
+                return plain_edits(self._place.pool, bound, machine, self._place.style)
+
+    def _checked(self, seats: tuple[str, ...]) -> StartDecision:
+        key = allocation_key(self._place.pool, seats)
+        decision, machine = self._outlook.decide(seats, self._directories.bindings())
+        match decision.outcome:
+            case Bound() as bound if self._directories.is_true(key, machine) and self._outlook.is_present(
+                bound.hcas
+            ):
+                return decision
+            case Bound():
+                why = reason(
+                    Code.NODES_CHANGED, seat=", ".join(seats), detail="its nodes are not those it was given"
+                )
+                return StartDecision.refusal(seats, why)
+            case Refused():
+                return decision

@@ -1,0 +1,141 @@
+"""Puts together what decisions about a pool rest on, as it is known at the moment of asking.
+
+It must not decide anything: it hands the core what cells hold and files tell.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from railside_agent.checkpoint_watch import CheckpointWatch
+from railside_agent.device_nodes import DeviceNodes
+from railside_agent.holders import Checkpoint, read_checkpoint
+from railside_agent.inventory import Inventory, Look
+from railside_agent.locality import enforced
+from railside_agent.mode import Configured, ModeDecision, NodeFacts, decide_mode
+from railside_agent.pods import Pods
+from railside_agent.presence import is_called
+from railside_agent.rules import Rules
+from railside_agent.seats import Books
+from railside_agent.situation import Situation
+from railside_agent.start_decision import StartDecision, decide_start
+from railside_proto.machine import Hca, Machine
+from railside_proto.pool import Binding, Mode, Pool
+from railside_runtime.cell import Cell
+
+Clock = Callable[[], float]
+
+
+class Sight:
+    """What is seen of the node, the same for all of its pools."""
+
+    def __init__(
+        self,
+        root: Path,
+        nodes: DeviceNodes,
+        *,
+        inventory: Inventory,
+        checkpoint: CheckpointWatch,
+        node: Cell[NodeFacts],
+        pods: Cell[Pods],
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """Look below ``root`` where a moment counts, and at what the others have seen everywhere else."""
+        self.inventory = inventory
+        self.checkpoint = checkpoint
+        self.node = node
+        self.pods = pods
+        self.clock = clock
+        self._root = root
+        self._nodes = nodes
+        self._read: tuple[bytes | None, Checkpoint | None] = (b"", Checkpoint())
+
+    @property
+    def look(self) -> Look | None:
+        """The last look at the machine."""
+        return self.inventory.latest.value
+
+    def holders(self) -> Checkpoint | None:
+        """What the kubelet has dealt; None where its file has not been read or makes no sense."""
+        content = self.checkpoint.latest.value
+        read, understood = self._read
+        if content is not read:
+            understood = None if content is None else read_checkpoint(content)
+            # In one step, as two threads may ask: each then has a pair that belongs together.
+            self._read = (content, understood)
+        return understood
+
+    @property
+    def complaint(self) -> str | None:
+        """What is wrong with the kubelet's checkpoint, if it was read."""
+        if self.checkpoint.latest.value is None or self.holders() is not None:
+            return None
+        return "the kubelet's checkpoint makes no sense: what was listed and bound stays as it is"
+
+    def is_present(self, hcas: tuple[Hca, ...]) -> bool:
+        """Whether the kernel calls and numbers ``hcas`` so at this moment. Blocks."""
+        return all(is_called(self._root, self._nodes, hca) for hca in hcas)
+
+
+class Outlook:
+    """What is known for one pool."""
+
+    def __init__(self, pool: Pool, rules: Rules, sight: Sight, configured: Configured) -> None:
+        """Decide for ``pool`` by ``rules`` on what ``sight`` has; the mode is ``configured``, or where to look."""
+        self.pool = pool
+        self.rules = rules
+        self.sight = sight
+        self.books = Books()
+        self.in_flight: Cell[frozenset[str]] = Cell(frozenset())
+        """Ids that were dealt a moment ago."""
+        self.heard: Cell[float | None] = Cell(None)
+        """When the kubelet opened the list that it follows."""
+        self._configured = configured
+        self._remembered: Mode | None = None
+
+    @property
+    def mode(self) -> ModeDecision:
+        """The mode in force."""
+        return decide_mode(self._configured, self.sight.node.value.label, self._remembered)
+
+    @property
+    def remembered(self) -> Mode | None:
+        """The mode to go on with where nobody can be asked: the last one that somebody said."""
+        return self._remembered
+
+    def remember(self, mode: Mode | None) -> None:
+        """Go on with ``mode`` where nobody can be asked."""
+        self._remembered = mode
+
+    def situation(self, bindings: tuple[Binding, ...]) -> Situation:
+        """Everything that is known now."""
+        look, pods = self.sight.look, self.sight.pods.value
+        return Situation(
+            machine=look.machine if look else None,
+            checkpoint=self.sight.holders(),
+            bindings=bindings,
+            mode=self.mode.mode,
+            ended=frozenset(uid for uid in pods.by_uid if pods.ended(uid)),
+            in_flight=self.in_flight.value,
+            heard_since=self.heard.value,
+            now=self.sight.clock(),
+        )
+
+    async def refresh(self) -> None:
+        """Read the kubelet's checkpoint now."""
+        await self.sight.checkpoint.read_now()
+
+    async def look(self) -> object:
+        """Look at the whole machine now. Raises LookError."""
+        return await self.sight.inventory.look()
+
+    def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        """Decide a start on what is known now. Called in a worker's thread, and reads no file."""
+        now = self.situation(bindings)
+        pods = self.sight.pods.value
+        decision = decide_start(seats, now, self.books, self.pool, self.rules, enforced=enforced(pods))
+        return decision, now.machine or Machine()
+
+    def is_present(self, hcas: tuple[Hca, ...]) -> bool:
+        """Whether the kernel calls and numbers ``hcas`` so at this moment. Blocks."""
+        return self.sight.is_present(hcas)

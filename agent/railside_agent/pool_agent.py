@@ -1,0 +1,137 @@
+"""What serves one pool, put together: its outlook, its containers' starts, its list, its plugin, its registration.
+
+It must hold no decision.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final, Literal, Never
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from railside_agent.allocate_starts import AllocateStarts
+from railside_agent.container_edits import Style
+from railside_agent.device_dirs import DeviceDirectories
+from railside_agent.device_nodes import DeviceNodes
+from railside_agent.mode import Configured, ModeDecision
+from railside_agent.offering import Offering
+from railside_agent.outlook import Outlook, Sight
+from railside_agent.plugin import DevicePlugin
+from railside_agent.registration import Registrar
+from railside_agent.rules import Rules
+from railside_agent.seats import Offer, wants_registration
+from railside_agent.start_decision import StartDecision
+from railside_agent.starts import ContainerStarts, Place
+from railside_agent.state_file import StateFile
+from railside_agent.status import PoolView
+from railside_agent.teller import Teller
+from railside_agent.tidings import of_deal, of_health, of_mode, of_restart, of_start
+from railside_proto.pool import Binding, Pool
+from railside_runtime.waiting import first_of
+
+
+class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the settings say of one pool."""
+
+    pool: Pool
+    mode: Configured
+    rules: Rules
+    style: Style
+    binding: Literal["start", "allocate"]
+    root: Path
+    kubelet_dir: Path
+    conflicting: tuple[str, ...]
+
+
+_STARTS: Final = {"start": ContainerStarts, "allocate": AllocateStarts}
+
+
+class PoolAgent:
+    """One pool of the node."""
+
+    def __init__(
+        self, plan: PoolPlan, *, sight: Sight, nodes: DeviceNodes, teller: Teller, log: FilteringBoundLogger
+    ) -> None:
+        """Serve ``plan`` on what ``sight`` sees."""
+        self._plan = plan
+        self._sight = sight
+        self._teller = teller
+        self._outlook = Outlook(plan.pool, plan.rules, sight, plan.mode)
+        self._starts = _STARTS[plan.binding](
+            Place(pool=plan.pool, root=plan.root, style=plan.style),
+            outlook=self._outlook,
+            directories=DeviceDirectories(plan.root, nodes, plan.pool),
+            in_flight=self._outlook.in_flight,
+            told=self._tell_start,
+            log=log,
+        )
+        self._offering = Offering(
+            self._outlook,
+            starts=self._starts,
+            state=StateFile(plan.root, plan.pool, log),
+            restart=self._tell_restart,
+            log=log,
+        )
+        self._plugin = DevicePlugin(
+            self._offering.offer, self._starts, heard=self._outlook.heard, dealt=self._tell_deal
+        )
+        self._registrar = Registrar(plan.pool, self._plugin, plan.kubelet_dir, log)
+
+    @property
+    def name(self) -> str:
+        """The pool's."""
+        return self._plan.pool.name
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call of the kubelet about a container is under way."""
+        return self._plugin.busy
+
+    async def run(self) -> Never:
+        """Serve until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._offering.run(), name="offering")
+            tasks.create_task(self._keep_registered(), name="registration")
+            tasks.create_task(self._tell_changes(), name="tidings")
+        raise AssertionError("every task of the group runs for ever")
+
+    def view(self) -> PoolView:
+        """The pool as it is now."""
+        state = msgspec.structs.replace(self._registrar.state.value, streams=self._plugin.streams.value)
+        return PoolView(
+            pool=self._plan.pool,
+            mode=self._outlook.mode,
+            offer=self._offering.offer.value,
+            registration=state,
+            bindings=self._starts.bindings.value,
+            wanted=self._is_wanted(self._offering.offer.value),
+        )
+
+    def _is_wanted(self, offer: Offer) -> bool:
+        return wants_registration(offer, self._outlook.mode.mode)
+
+    async def _keep_registered(self) -> Never:
+        """Be registered while there is something of ours: before and behind that, another plugin is left alone."""
+        offer = self._offering.offer
+        while True:
+            await offer.until(self._is_wanted)
+            await first_of(self._registrar.run(), offer.until(lambda now: not self._is_wanted(now)))
+            self._registrar.rest()
+
+    async def _tell_changes(self) -> Never:
+        before, mode = Offer(), None
+        async for offer in self._offering.offer.changes():
+            now: ModeDecision = self._outlook.mode
+            self._teller.tell((*of_mode(mode, now), *of_health(before, offer)))
+            before, mode = offer, now
+        raise AssertionError("a cell's changes have no end")
+
+    def _tell_start(self, decision: StartDecision) -> None:
+        self._teller.tell(of_start(decision, self._sight.pods.value, self._plan.conflicting))
+
+    def _tell_restart(self, binding: Binding) -> None:
+        self._teller.tell((of_restart(binding),))
+
+    def _tell_deal(self, seats: tuple[str, ...]) -> None:
+        self._teller.tell(of_deal(seats, self._starts.bindings.value, self._sight.pods.value))
