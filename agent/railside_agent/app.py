@@ -16,11 +16,14 @@ from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.cluster_view import ClusterView
 from railside_agent.device_nodes import CharacterDevices, DeviceNodes
 from railside_agent.discovery import discover
+from railside_agent.flight_log import Began
 from railside_agent.inventory import Inventory
 from railside_agent.outlook import Sight
-from railside_agent.plans import plans, selectors
+from railside_agent.plans import plans
 from railside_agent.pool_agent import PoolAgent
+from railside_agent.pool_rules import pool_rules
 from railside_agent.port_states import PortStates
+from railside_agent.recorder import Recorder
 from railside_agent.settings import Settings
 from railside_agent.status import View, not_ready, status
 from railside_agent.sysfs import read_port_states
@@ -48,7 +51,7 @@ class Agent:
             root,
             nodes,
             ports=self._ports,
-            understand=partial(discover, selectors=selectors(settings)),
+            understand=partial(discover, selectors=[one.pool.selector for one in pool_rules(settings)]),
             resync_seconds=settings.resync_seconds,
             debounce_seconds=settings.debounce_milliseconds / 1000,
             log=log,
@@ -71,8 +74,14 @@ class Agent:
             pods=self._cluster.pods,
             say=self._cluster.say,
         )
+        self._recorder = Recorder(
+            root,
+            bytes_at_most=settings.recorder_megabytes << 20,
+            began=partial(_began, self._version, settings),
+            log=log,
+        )
         self._pools = [
-            PoolAgent(plan, sight=self._sight, nodes=nodes, teller=self._teller, log=log)
+            PoolAgent(plan, sight=self._sight, nodes=nodes, teller=self._teller, recorder=self._recorder, log=log)
             for plan in plans(settings)
         ]
         self._probes = ProbeServer(
@@ -120,3 +129,7 @@ class Agent:
 
     async def _status(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(status(self.view()))) + b"\n"
+
+
+def _began(version: str, settings: Settings, at: str) -> Began:
+    return Began(version=version, pools=tuple(pool_rules(settings)), at=at)

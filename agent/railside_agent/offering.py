@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.holders import Checkpoint
 from railside_agent.outlook import Outlook
-from railside_agent.seats import Offer, offer
+from railside_agent.seats import Offer
 from railside_agent.starts import ContainerStarts
 from railside_agent.state_file import Remembered, StateFile
 from railside_proto.machine import Machine
@@ -38,7 +38,7 @@ class Offering:
         restart: Callable[[Binding], None],
         log: FilteringBoundLogger,
     ) -> None:
-        """Write to ``offer``, as its only writer; tell ``restart`` whose containers run on what is not true now."""
+        """Write to ``offer``, as its only writer; ``restart`` is told whose containers run on what is untrue."""
         self.offer: Cell[Offer] = Cell(Offer())
         self._outlook = outlook
         self._starts = starts
@@ -105,10 +105,9 @@ class Offering:
         mode = outlook.mode
         if mode.source != "memory":
             outlook.remember(mode.mode)
-        situation = outlook.situation(self._starts.bindings.value)
-        outlook.books, made = offer(situation, outlook.books, outlook.pool, outlook.rules)
+        made, now = outlook.list_now(self._starts.bindings.value)
         self.offer.set(made)
-        return None if made.changes_at is None else max(0.0, made.changes_at - situation.now)
+        return None if made.changes_at is None else max(0.0, made.changes_at - now)
 
     async def _keep_house(self) -> bool:
         """Put what is no longer true out of the way, and write down what must outlive us; whether that is done."""
@@ -137,7 +136,7 @@ class Offering:
 
     async def _collect(self) -> None:
         """Once for each checkpoint that makes sense: what it does not name any more is gone."""
-        holders = self._outlook.sight.holders()
+        _, holders = self._outlook.sight.holders()
         if holders is None or holders is self._collected:
             return
         self._collected = holders

@@ -3,24 +3,27 @@
 It must not decide anything: it hands the core what cells hold and files tell.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.device_nodes import DeviceNodes
+from railside_agent.flight_log import Evidence
 from railside_agent.holders import Checkpoint, read_checkpoint
 from railside_agent.inventory import Inventory, Look
 from railside_agent.locality import enforced
-from railside_agent.mode import Configured, ModeDecision, NodeFacts, decide_mode
+from railside_agent.mode import ModeDecision, NodeFacts, decide_mode
 from railside_agent.pods import Pods
+from railside_agent.pool_rules import PoolRules
 from railside_agent.presence import is_called
-from railside_agent.rules import Rules
-from railside_agent.seats import Books
+from railside_agent.recorder import Recorder
+from railside_agent.seats import Books, Offer, offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision, decide_start
 from railside_proto.machine import Hca, Machine
-from railside_proto.pool import Binding, Mode, Pool
+from railside_proto.pool import Binding, Mode
 from railside_runtime.cell import Cell
 
 Clock = Callable[[], float]
@@ -55,20 +58,21 @@ class Sight:
         """The last look at the machine."""
         return self.inventory.latest.value
 
-    def holders(self) -> Checkpoint | None:
-        """What the kubelet has dealt; None where its file has not been read or makes no sense."""
+    def holders(self) -> tuple[bytes | None, Checkpoint | None]:
+        """The kubelet's checkpoint as it was read, and understood: None where it was not, or makes no sense."""
         content = self.checkpoint.latest.value
         read, understood = self._read
         if content is not read:
             understood = None if content is None else read_checkpoint(content)
             # In one step, as two threads may ask: each then has a pair that belongs together.
             self._read = (content, understood)
-        return understood
+        return content, understood
 
     @property
     def complaint(self) -> str | None:
         """What is wrong with the kubelet's checkpoint, if it was read."""
-        if self.checkpoint.latest.value is None or self.holders() is not None:
+        content, understood = self.holders()
+        if content is None or understood is not None:
             return None
         return "the kubelet's checkpoint makes no sense: what was listed and bound stays as it is"
 
@@ -80,17 +84,19 @@ class Sight:
 class Outlook:
     """What is known for one pool."""
 
-    def __init__(self, pool: Pool, rules: Rules, sight: Sight, configured: Configured) -> None:
-        """Decide for ``pool`` by ``rules`` on what ``sight`` has; the mode is ``configured``, or where to look."""
-        self.pool = pool
-        self.rules = rules
+    def __init__(self, rules: PoolRules, sight: Sight, recorder: Recorder) -> None:
+        """Decide by ``rules`` on what ``sight`` has, and have ``recorder`` keep it."""
+        self.pool = rules.pool
+        self.rules = rules.rules
         self.sight = sight
+        self._recorder = recorder
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.books = Books()
         self.in_flight: Cell[frozenset[str]] = Cell(frozenset())
         """Ids that were dealt a moment ago."""
         self.heard: Cell[float | None] = Cell(None)
         """When the kubelet opened the list that it follows."""
-        self._configured = configured
+        self._configured = rules.mode
         self._remembered: Mode | None = None
 
     @property
@@ -107,12 +113,13 @@ class Outlook:
         """Go on with ``mode`` where nobody can be asked."""
         self._remembered = mode
 
-    def situation(self, bindings: tuple[Binding, ...]) -> Situation:
+    def evidence(self, bindings: tuple[Binding, ...]) -> Evidence:
         """Everything that is known now."""
         look, pods = self.sight.look, self.sight.pods.value
-        return Situation(
+        content, holders = self.sight.holders()
+        situation = Situation(
             machine=look.machine if look else None,
-            checkpoint=self.sight.holders(),
+            checkpoint=holders,
             bindings=bindings,
             mode=self.mode.mode,
             ended=frozenset(uid for uid in pods.by_uid if pods.ended(uid)),
@@ -120,9 +127,18 @@ class Outlook:
             heard_since=self.heard.value,
             now=self.sight.clock(),
         )
+        return Evidence(raw=look.raw if look else None, content=content, situation=situation)
+
+    def list_now(self, bindings: tuple[Binding, ...]) -> tuple[Offer, float]:
+        """The list on what is known now, and when that was."""
+        evidence, books = self.evidence(bindings), self.books
+        self.books, made = offer(evidence.situation, books, self.pool, self.rules)
+        self._recorder.listed(self.pool.name, evidence, books, made)
+        return made, evidence.situation.now
 
     async def refresh(self) -> None:
         """Read the kubelet's checkpoint now."""
+        self._loop = asyncio.get_running_loop()
         await self.sight.checkpoint.read_now()
 
     async def look(self) -> object:
@@ -131,10 +147,12 @@ class Outlook:
 
     def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
         """Decide a start on what is known now. Called in a worker's thread, and reads no file."""
-        now = self.situation(bindings)
-        pods = self.sight.pods.value
-        decision = decide_start(seats, now, self.books, self.pool, self.rules, enforced=enforced(pods))
-        return decision, now.machine or Machine()
+        evidence, tolerated = self.evidence(bindings), enforced(self.sight.pods.value)
+        decision = decide_start(seats, evidence.situation, self.books, self.pool, self.rules, enforced=tolerated)
+        if self._loop is not None:
+            kept = (self.pool.name, evidence, seats, tolerated, decision)
+            self._loop.call_soon_threadsafe(self._recorder.started, *kept)
+        return decision, evidence.situation.machine or Machine()
 
     def is_present(self, hcas: tuple[Hca, ...]) -> bool:
         """Whether the kernel calls and numbers ``hcas`` so at this moment. Blocks."""

@@ -14,12 +14,13 @@ from railside_agent.allocate_starts import AllocateStarts
 from railside_agent.container_edits import Style
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.device_nodes import DeviceNodes
-from railside_agent.mode import Configured, ModeDecision
+from railside_agent.mode import ModeDecision
 from railside_agent.offering import Offering
 from railside_agent.outlook import Outlook, Sight
 from railside_agent.plugin import DevicePlugin
+from railside_agent.pool_rules import PoolRules
+from railside_agent.recorder import Recorder
 from railside_agent.registration import Registrar
-from railside_agent.rules import Rules
 from railside_agent.seats import Offer, wants_registration
 from railside_agent.start_decision import StartDecision
 from railside_agent.starts import ContainerStarts, Place
@@ -27,16 +28,14 @@ from railside_agent.state_file import StateFile
 from railside_agent.status import PoolView
 from railside_agent.teller import Teller
 from railside_agent.tidings import of_deal, of_health, of_mode, of_restart, of_start
-from railside_proto.pool import Binding, Pool
+from railside_proto.pool import Binding
 from railside_runtime.waiting import first_of
 
 
 class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the settings say of one pool."""
 
-    pool: Pool
-    mode: Configured
-    rules: Rules
+    rules: PoolRules
     style: Style
     binding: Literal["start", "allocate"]
     root: Path
@@ -51,17 +50,25 @@ class PoolAgent:
     """One pool of the node."""
 
     def __init__(
-        self, plan: PoolPlan, *, sight: Sight, nodes: DeviceNodes, teller: Teller, log: FilteringBoundLogger
+        self,
+        plan: PoolPlan,
+        *,
+        sight: Sight,
+        nodes: DeviceNodes,
+        teller: Teller,
+        recorder: Recorder,
+        log: FilteringBoundLogger,
     ) -> None:
         """Serve ``plan`` on what ``sight`` sees."""
         self._plan = plan
         self._sight = sight
         self._teller = teller
-        self._outlook = Outlook(plan.pool, plan.rules, sight, plan.mode)
+        self._pool = pool = plan.rules.pool
+        self._outlook = Outlook(plan.rules, sight, recorder)
         self._starts = _STARTS[plan.binding](
-            Place(pool=plan.pool, root=plan.root, style=plan.style),
+            Place(pool=pool, root=plan.root, style=plan.style),
             outlook=self._outlook,
-            directories=DeviceDirectories(plan.root, nodes, plan.pool),
+            directories=DeviceDirectories(plan.root, nodes, pool),
             in_flight=self._outlook.in_flight,
             told=self._tell_start,
             log=log,
@@ -69,19 +76,19 @@ class PoolAgent:
         self._offering = Offering(
             self._outlook,
             starts=self._starts,
-            state=StateFile(plan.root, plan.pool, log),
+            state=StateFile(plan.root, pool, log),
             restart=self._tell_restart,
             log=log,
         )
         self._plugin = DevicePlugin(
             self._offering.offer, self._starts, heard=self._outlook.heard, dealt=self._tell_deal
         )
-        self._registrar = Registrar(plan.pool, self._plugin, plan.kubelet_dir, log)
+        self._registrar = Registrar(pool, self._plugin, plan.kubelet_dir, log)
 
     @property
     def name(self) -> str:
         """The pool's."""
-        return self._plan.pool.name
+        return self._pool.name
 
     @property
     def busy(self) -> bool:
@@ -100,7 +107,7 @@ class PoolAgent:
         """The pool as it is now."""
         state = msgspec.structs.replace(self._registrar.state.value, streams=self._plugin.streams.value)
         return PoolView(
-            pool=self._plan.pool,
+            pool=self._pool,
             mode=self._outlook.mode,
             offer=self._offering.offer.value,
             registration=state,

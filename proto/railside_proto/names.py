@@ -71,3 +71,6 @@ NCCL_CONFIG_VARIABLE: Final = "NCCL_CONF_FILE"
 GPU_RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu")
 CONFLICTING_RESOURCES: Final = ("vke.volcengine.com/mgpu-core", "vke.volcengine.com/mgpu-memory")
 """Shared GPUs of the platform, which its document bars from use together with RDMA."""
+
+RECORDER_DIR: Final = f"{STATE_DIR}/recorder"
+"""Below the machine's root: the agent's last inputs and decisions."""
