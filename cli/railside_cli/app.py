@@ -19,6 +19,7 @@ from railside_agent.status import nothing_found
 from railside_agent.sysfs import read_whole_machine
 from railside_cli.demo import play
 from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
+from railside_cli.flight import show
 from railside_cli.topo import answer, ill, picture, verdict
 
 
@@ -76,6 +77,20 @@ def demo(machine: Path) -> int:
         The machine to play, as a text manifest.
     """
     return play(machine, _Console(highlight=False))
+
+
+@app.command
+def replay(folder: Path, *, output: Output = "text") -> int:
+    """Decide again what an agent recorded, and say whether the decisions come out the same.
+
+    Parameters
+    ----------
+    folder
+        The agent's recording: /var/lib/railside/recorder of a node, or a copy of it.
+    output
+        text for people, json for programs.
+    """
+    return show(folder, _Console(highlight=False, soft_wrap=True), as_json=output == "json")
 
 
 def main() -> int:
