@@ -122,7 +122,7 @@ class Outlook:
             checkpoint=holders,
             bindings=bindings,
             mode=self.mode.mode,
-            ended=frozenset(uid for uid in pods.by_uid if pods.ended(uid)),
+            ended=pods.over,
             in_flight=self.in_flight.value,
             heard_since=self.heard.value,
             now=self.sight.clock(),
