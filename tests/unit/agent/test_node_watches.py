@@ -6,7 +6,7 @@ import pytest
 from tests.unit.builders import LogLines
 from tests.unit.kube_server import FakeApiServer, running
 
-from railside_agent.mode import NotSeen
+from railside_agent.mode import NodeFacts, NotSeen
 from railside_agent.node_label import NodeLabel
 from railside_agent.node_pods import NodePods
 from railside_proto.names import MODE_LABEL
@@ -41,6 +41,18 @@ async def test_the_label_is_followed(server: FakeApiServer, api: KubeApi, writte
             wanted = labels.get(MODE_LABEL)
             await label.facts.until(lambda facts, wanted=wanted: facts.seen and facts.label == wanted)  # type: ignore[misc]
         assert {one.query["fieldSelector"] for one in server.asked} == {"metadata.name=n1"}
+
+
+async def test_a_server_that_thinks_has_not_said_that_there_is_no_node(
+    server: FakeApiServer, api: KubeApi, written: LogLines
+) -> None:
+    """Until the first list is there the node is not seen, and nothing is said about it."""
+    label = NodeLabel(api, "n1", written.log, QUICK)
+    server.hang = True
+    async with running(label), asyncio.timeout(10):
+        await server.until_asked(1)
+        assert label.facts.value == NodeFacts()
+        await server.recover()
 
 
 async def test_a_label_outlives_its_server(server: FakeApiServer, api: KubeApi, written: LogLines) -> None:
