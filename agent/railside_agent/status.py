@@ -24,6 +24,10 @@ class RegistrationState(msgspec.Struct, frozen=True, kw_only=True):
 NOT_TRIED: Final = RegistrationState(registered=False, detail="not registered: there is nothing to offer yet")
 
 
+_NO_DEVICE: Final = {Code.NO_DRIVER, Code.NO_RDMA_DEVICE}
+"""Of functions that have no RDMA device."""
+
+
 class SeatStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One seat and the HCA that it means now; ``name`` and ``device`` are None while the HCA is gone."""
 
@@ -82,10 +86,11 @@ def nothing_offered(machine: Machine) -> Reason | None:
     """Why a machine offers no HCA at all; None when it offers some."""
     if machine.hcas:
         return None
-    if not machine.excluded:
+    devices = [one.reason for one in machine.excluded if one.reason.code not in _NO_DEVICE]
+    if not devices:
         return reason(Code.NO_RDMA_DEVICES)
-    devices = "; ".join(one.reason.sentence for one in machine.excluded)
-    return reason(Code.NOTHING_TO_OFFER, count=str(len(machine.excluded)), devices=devices)
+    told = "; ".join(why.sentence for why in devices)
+    return reason(Code.NOTHING_TO_OFFER, count=str(len(devices)), devices=told)
 
 
 def status(view: View, containers: tuple[Container, ...]) -> Status:

@@ -4,10 +4,11 @@ It must not know how the kubelet is spoken to, nor which HCA a seat means at a g
 """
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
 
-from railside_proto.machine import LinkLayer
+from railside_proto.machine import LinkLayer, RdmaDevice
 from railside_proto.names import RESOURCE
 
 
@@ -39,6 +40,26 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether devices without a PCI function are offered, known by their node GUID."""
 
 
+def selects(selector: Selector, device: RdmaDevice) -> bool:
+    """Whether ``selector`` takes ``device``: one port of its link layer is enough."""
+    if selector.link_layer not in {port.link_layer for port in device.ports}:
+        return False
+    return selector.software if device.software else takes_function(selector.functions, device)
+
+
+def takes_function(functions: Functions, device: RdmaDevice) -> bool:
+    """Whether ``functions`` are of the kind of ``device``, whatever it speaks."""
+    match functions:
+        case Functions.AUTO:
+            return not device.parent_seen
+        case Functions.PHYSICAL:
+            return device.parent is None
+        case Functions.VIRTUAL:
+            return device.parent is not None
+        case Functions.ALL:
+            return True
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One resource name and what stands behind it. A node has one pool unless told otherwise."""
 
@@ -52,6 +73,14 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def name(self) -> str:
         """The resource's last word, fit for file names: ``infiniband-rdma``."""
         return self.resource.rpartition("/")[2]
+
+
+def pool_of(device: RdmaDevice, pools: Sequence[Pool]) -> Pool | None:
+    """The pool that ``device`` belongs to: the first whose selector takes it; None where none does.
+
+    Two selectors may well take the same device. It must not be offered twice, so the order of the pools decides.
+    """
+    return next((pool for pool in pools if selects(pool.selector, device)), None)
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
