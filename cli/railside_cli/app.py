@@ -57,7 +57,7 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(answer(machine))).decode())
     else:
-        console = _Console(highlight=False)
+        console = _Console(highlight=False, emoji=False)
         console.print(verdict(machine), style="bold")
         console.print(picture(machine))
         nothing = nothing_offered(machine)
@@ -75,7 +75,7 @@ def demo(machine: Path) -> int:
     machine
         The machine to play, as a text manifest.
     """
-    return play(machine, _Console(highlight=False))
+    return play(machine, _Console(highlight=False, emoji=False))
 
 
 def main() -> int:

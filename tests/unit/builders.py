@@ -65,9 +65,14 @@ def hca_names(machine: Machine) -> list[str]:
 
 
 def port(
-    state: PortState = PortState.ACTIVE, *, number: int = 1, link_layer: LinkLayer = LinkLayer.INFINIBAND
+    state: PortState = PortState.ACTIVE,
+    *,
+    number: int = 1,
+    link_layer: LinkLayer = LinkLayer.INFINIBAND,
+    phys_state: str = "",
+    sm_lid: int = 0,
 ) -> Port:
-    return Port(number=number, link_layer=link_layer, state=state)
+    return Port(number=number, link_layer=link_layer, state=state, phys_state=phys_state, sm_lid=sm_lid)
 
 
 def hca(number: int, numa_node: int | None = 0, **facts: object) -> Hca:
