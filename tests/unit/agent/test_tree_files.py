@@ -1,4 +1,7 @@
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -76,3 +79,23 @@ def test_folders_are_told_from_other_entries(tmp_path: Path) -> None:
     assert folders_in(str(tmp_path)) == ["a", "b"]
     assert names_in(str(tmp_path)) == ["a", "b", "dangling", "file", "loop"]
     assert (names_in(str(tmp_path / "file")), folders_in(str(tmp_path / "absent"))) == ([], [])
+
+
+@contextmanager
+def _no_descriptors() -> Iterator[None]:
+    """A process that can open nothing more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_process_without_descriptors_takes_nothing_for_missing(tmp_path: Path) -> None:
+    """Each way to look fails then, instead of telling that nothing is there."""
+    (tmp_path / "file").write_text("x")
+    with _no_descriptors():
+        for look in (lambda path: read_regular(path, 10), read_text, names_in, folders_in):
+            with pytest.raises(OSError, match="Too many open files"):
+                look(str(tmp_path))
