@@ -30,6 +30,7 @@ from railside_agent.sysfs import read_port_states
 from railside_agent.teller import Teller
 from railside_agent.tidings import of_machine
 from railside_agent.uevents import Uevents
+from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Machine
 from railside_runtime.probes import ProbeServer
 
@@ -51,7 +52,11 @@ class Agent:
             root,
             nodes,
             ports=self._ports,
-            understand=partial(discover, selectors=[one.pool.selector for one in pool_rules(settings)]),
+            understand=partial(
+                discover,
+                selectors=[one.pool.selector for one in pool_rules(settings)],
+                topology=TopologySource(settings.virtual_topology),
+            ),
             resync_seconds=settings.resync_seconds,
             debounce_seconds=settings.debounce_milliseconds / 1000,
             log=log,
@@ -132,4 +137,9 @@ class Agent:
 
 
 def _began(version: str, settings: Settings, at: str) -> Began:
-    return Began(version=version, pools=tuple(pool_rules(settings)), at=at)
+    return Began(
+        version=version,
+        topology=TopologySource(settings.virtual_topology),
+        pools=tuple(pool_rules(settings)),
+        at=at,
+    )

@@ -14,6 +14,7 @@ from railside_agent.raw_machine import RawMachine, RawPortState, with_port_state
 from railside_agent.seats import Books, Offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision
+from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import PathClass, PciAddress
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code
@@ -34,6 +35,7 @@ class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began"):
     """The agent started, or a new file was begun: what was before it is not needed."""
 
     version: str
+    topology: TopologySource
     pools: tuple[PoolRules, ...]
     at: str
 

@@ -21,18 +21,23 @@ class PoolRules(msgspec.Struct, frozen=True, kw_only=True):
 
 def pool_rules(settings: Settings) -> Iterator[PoolRules]:
     """One for each pool, in the order of the settings."""
-    for pool in settings.pools:
-        yield PoolRules(pool=_pool(pool, settings), mode=pool.mode or settings.mode, rules=_rules(settings))
+    selectors = tuple(map(_selector, settings.pools))
+    for index, one in enumerate(settings.pools):
+        pool = Pool(
+            resource=one.resource,
+            selector=selectors[index],
+            earlier=selectors[:index],
+            shares_per_hca=one.shares_per_hca or settings.shares_per_hca,
+        )
+        yield PoolRules(pool=pool, mode=one.mode or settings.mode, rules=_rules(settings))
 
 
-def _pool(pool: PoolSettings, settings: Settings) -> Pool:
-    shares = pool.shares_per_hca or settings.shares_per_hca
-    selector = Selector(
+def _selector(pool: PoolSettings) -> Selector:
+    return Selector(
         link_layer=LinkLayer(pool.link_layer),
         functions=Functions(pool.functions),
         software=pool.software_devices,
     )
-    return Pool(resource=pool.resource, selector=selector, shares_per_hca=shares)
 
 
 def _rules(settings: Settings) -> Rules:

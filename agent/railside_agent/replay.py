@@ -27,6 +27,7 @@ from railside_agent.pool_rules import PoolRules
 from railside_agent.seats import Books, offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import decide_start
+from railside_agent.virtual_topology import TopologySource
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,7 @@ def replay(entries: Iterable[Entry]) -> Iterator[Replayed | Note | Began]:
 class _Desk:
     def __init__(self, began: Began | None = None) -> None:
         self.inputs = Inputs()
+        self._topology = began.topology if began else TopologySource.AUTO
         self._pools = {one.pool.name: one for one in (began.pools if began else ())}
         self._books: dict[str, Books] = {}
         self._kept: dict[str, dict[str, SeatLine]] = {}
@@ -105,7 +107,7 @@ class _Desk:
         selectors = tuple(one.pool.selector for one in self._pools.values())
         return msgspec.structs.replace(
             facts,
-            machine=None if raw is None else discover(raw, selectors),
+            machine=None if raw is None else discover(raw, selectors, topology=self._topology),
             checkpoint=None if content is None else read_checkpoint(content),
         )
 

@@ -63,7 +63,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 def offer(now: Situation, books: Books, pool: Pool, rules: Rules) -> tuple[Books, Offer]:
     """The list in situation ``now``, and the books to pass in the next time."""
     now = believed(now, books.checkpoint, books.listed, pool.resource)
-    courses = books.courses if now.machine is None else follow(books.courses, now.machine, now.now)
+    courses = followed(now, books, pool)
     used = usage(now, courses, pool, rules, hinted_before=books.hinted)
     clerk = _Clerk(now, books, pool, rules, used)
     seats = tuple(sorted(clerk.seats(), key=lambda one: order(one.seat.id)))
@@ -77,6 +77,13 @@ def offer(now: Situation, books: Books, pool: Pool, rules: Rules) -> tuple[Books
         Books(hinted=used.hinted, listed=listed, courses=courses, checkpoint=now.checkpoint),
         Offer(seats=seats, usage=used, changes_at=min((one for one in moments if one is not None), default=None)),
     )
+
+
+def followed(now: Situation, books: Books, pool: Pool) -> Courses:
+    """How the HCAs have fared, the last look included."""
+    if now.machine is None:
+        return books.courses
+    return follow(books.courses, now.machine, now.now, pool.selector.link_layer)
 
 
 def wants_registration(now: Offer, mode: Mode | None) -> bool:

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from railside_agent.health import illness
-from railside_proto.machine import Machine, PciAddress
+from railside_agent.health import illness, obstacle
+from railside_proto.machine import LinkLayer, Machine, PciAddress
 from railside_proto.reasons import Code, Reason, reason
 
 MOST_COURSES: Final = 512
@@ -30,9 +30,14 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 Courses = dict[PciAddress, Course]
 
 
-def follow(before: Mapping[PciAddress, Course], machine: Machine, now: float) -> Courses:
-    """The courses after a look at ``machine``; an HCA that has gone is ill."""
-    here = {hca.address: illness(hca) for hca in machine.hcas}
+def follow(
+    before: Mapping[PciAddress, Course],
+    machine: Machine,
+    now: float,
+    link_layer: LinkLayer = LinkLayer.INFINIBAND,
+) -> Courses:
+    """The courses after a look at ``machine``, by its ports of ``link_layer``; an HCA that has gone is ill."""
+    here = {hca.address: obstacle(machine) or illness(hca, link_layer) for hca in machine.hcas}
     left_out = {one.address: one.reason for one in machine.excluded if one.address is not None}
     gone = {address: left_out.get(address) or _gone(address) for address in before if address not in here}
     seen = {address: _next(before.get(address), ill, now) for address, ill in {**gone, **here}.items()}

@@ -10,9 +10,8 @@ import msgspec
 from railside_agent.binding import Bound, Refused, bind, farther_than_needed
 from railside_agent.container_start import ContainerStart, container_start, held_gpus
 from railside_agent.rules import Rules
-from railside_agent.seats import Books
+from railside_agent.seats import Books, followed
 from railside_agent.situation import Situation, believed
-from railside_agent.soundness import follow
 from railside_agent.usage import usage
 from railside_proto.machine import Machine, PathClass
 from railside_proto.pool import Binding, Pool
@@ -42,8 +41,7 @@ def decide_start(
 ) -> StartDecision:
     """Bind ``seats`` in situation ``now``, the checkpoint of which was read for this start."""
     now = believed(now, books.checkpoint, books.listed, pool.resource)
-    courses = books.courses if now.machine is None else follow(books.courses, now.machine, now.now)
-    used = usage(now, courses, pool, rules, hinted_before=books.hinted)
+    used = usage(now, followed(now, books, pool), pool, rules, hinted_before=books.hinted)
     start = container_start(seats, now, pool, rules)
     gpus = now.machine.gpus if now.machine else ()
     outcome = bind(start, used, held_gpus(now, rules), gpus)

@@ -54,6 +54,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Who tells of changes, and whether they can."""
 
 
+_NO_DEVICE: Final = {Code.NO_DRIVER, Code.NO_RDMA_DEVICE}
+"""Of functions that have no RDMA device."""
+
+
 class SeatStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One seat and the HCA that it means now; ``name`` and ``device`` are None while the HCA is gone."""
 
@@ -132,10 +136,11 @@ def nothing_found(machine: Machine) -> Reason | None:
     """Why a machine has no HCA to offer; None when it has some."""
     if machine.hcas:
         return None
-    if not machine.excluded:
+    devices = [one.reason for one in machine.excluded if one.reason.code not in _NO_DEVICE]
+    if not devices:
         return reason(Code.NO_RDMA_DEVICES)
-    devices = "; ".join(one.reason.sentence for one in machine.excluded)
-    return reason(Code.NOTHING_TO_OFFER, count=str(len(machine.excluded)), devices=devices)
+    told = "; ".join(why.sentence for why in devices)
+    return reason(Code.NOTHING_TO_OFFER, count=str(len(devices)), devices=told)
 
 
 def nothing_offered(view: View) -> Reason | None:

@@ -16,7 +16,7 @@ from railside_agent.seat_names import ANYWHERE, is_ours, zone_of, zone_of_node
 from railside_agent.situation import Situation
 from railside_agent.soundness import Course, Courses, unsound
 from railside_proto.machine import Hca, PciAddress
-from railside_proto.pool import Binding, Pool, selects
+from railside_proto.pool import Binding, Pool
 from railside_proto.reasons import Reason
 
 
@@ -73,7 +73,7 @@ def usage(
 ) -> Usage:
     """Who uses what in situation ``now``; ``hinted_before`` is whether the last list had hints."""
     checkpoint = now.checkpoint or Checkpoint()
-    mine = [hca for hca in (now.machine.hcas if now.machine else ()) if selects(pool.selector, hca)]
+    mine = [hca for hca in (now.machine.hcas if now.machine else ()) if pool.takes(hca)]
     hinted = is_hinted(
         mine,
         checkpoint.held(pool.resource).values(),

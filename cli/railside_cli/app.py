@@ -15,8 +15,8 @@ from rich.console import Console
 
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
+from railside_agent.patient_look import look_once
 from railside_agent.status import nothing_found
-from railside_agent.sysfs import read_whole_machine
 from railside_cli.demo import play
 from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
 from railside_cli.flight import show
@@ -54,11 +54,11 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
     if not (root / "sys").is_dir():
         print(f"railside: {root} holds no machine: there is no folder {root / 'sys'}", file=sys.stderr)
         return UNREACHABLE
-    machine = discover(read_whole_machine(root, CharacterDevices()))
+    machine = discover(look_once(root, CharacterDevices()))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(answer(machine))).decode())
     else:
-        console = _Console(highlight=False)
+        console = _Console(highlight=False, emoji=False)
         console.print(verdict(machine), style="bold")
         console.print(picture(machine))
         nothing = nothing_found(machine)
@@ -76,7 +76,7 @@ def demo(machine: Path) -> int:
     machine
         The machine to play, as a text manifest.
     """
-    return play(machine, _Console(highlight=False))
+    return play(machine, _Console(highlight=False, emoji=False))
 
 
 @app.command

@@ -4,10 +4,11 @@ It must not know how the kubelet is spoken to, nor which HCA a seat means at a g
 """
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
 
-from railside_proto.machine import Hca, LinkLayer, PathClass, PciAddress
+from railside_proto.machine import LinkLayer, PathClass, PciAddress, RdmaDevice
 from railside_proto.names import RESOURCE
 
 
@@ -39,9 +40,24 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether devices without a PCI function are offered, known by their node GUID."""
 
 
-def selects(selector: Selector, hca: Hca) -> bool:
-    """Whether ``hca`` stands behind a pool with ``selector``."""
-    return any(port.link_layer is selector.link_layer for port in hca.ports)
+def selects(selector: Selector, device: RdmaDevice) -> bool:
+    """Whether ``selector`` takes ``device``: one port of its link layer is enough."""
+    if selector.link_layer not in {port.link_layer for port in device.ports}:
+        return False
+    return selector.software if device.software else takes_function(selector.functions, device)
+
+
+def takes_function(functions: Functions, device: RdmaDevice) -> bool:
+    """Whether ``functions`` are of the kind of ``device``, whatever it speaks."""
+    match functions:
+        case Functions.AUTO:
+            return not device.parent_seen
+        case Functions.PHYSICAL:
+            return device.parent is None
+        case Functions.VIRTUAL:
+            return device.parent is not None
+        case Functions.ALL:
+            return True
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -49,6 +65,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     resource: str = RESOURCE
     selector: Selector = Selector()
+    earlier: tuple[Selector, ...] = ()
+    """Selectors of the pools before it: a device that two would take stands behind the first."""
     shares_per_hca: int = 16
     """How many containers one HCA may serve at a time in ib-shared-multi."""
 
@@ -56,6 +74,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def name(self) -> str:
         """The resource's last word, fit for file names: ``infiniband-rdma``."""
         return self.resource.rpartition("/")[2]
+
+    def takes(self, device: RdmaDevice) -> bool:
+        """Whether ``device`` stands behind this pool."""
+        return selects(self.selector, device) and not any(selects(one, device) for one in self.earlier)
 
     def share(self, mode: Mode | None) -> int:
         """How many containers one HCA may serve in ``mode``; none where no mode is chosen."""
@@ -66,6 +88,14 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 return 1
             case Mode.IB_SHARED_MULTI:
                 return self.shares_per_hca
+
+
+def pool_of(device: RdmaDevice, pools: Sequence[Pool]) -> Pool | None:
+    """The pool that ``device`` belongs to: the first whose selector takes it; None where none does.
+
+    Two selectors may well take the same device. It must not be offered twice, so the order of the pools decides.
+    """
+    return next((pool for pool in pools if selects(pool.selector, device)), None)
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -14,17 +14,26 @@ class Code(enum.StrEnum):
 
     ETHERNET_LINK = "EthernetLink"
     LINK_LAYER_UNKNOWN = "LinkLayerUnknown"
+    LINK_LAYER_UNWANTED = "LinkLayerUnwanted"
     NO_PORTS = "NoPorts"
     ODD_NAME = "OddName"
     NO_PCI_FUNCTION = "NoPciFunction"
+    NO_GUID = "NoGuid"
+    GUID_NOT_UNIQUE = "GuidNotUnique"
     VIRTUAL_FUNCTION = "VirtualFunction"
+    PHYSICAL_FUNCTION = "PhysicalFunction"
+    NO_DRIVER = "NoDriver"
+    NO_RDMA_DEVICE = "NoRdmaDevice"
     SAME_FUNCTION = "SameFunction"
     UVERBS_MISSING = "UverbsMissing"
     UVERBS_NUMBERS_DIFFER = "UverbsNumbersDiffer"
+    HCA_SILENT = "HcaSilent"
     NO_ACTIVE_PORT = "NoActivePort"
     NO_SUBNET_MANAGER = "NoSubnetManager"
     NO_RDMA_DEVICES = "NoRdmaDevices"
     NOTHING_TO_OFFER = "NothingToOffer"
+    NETNS_EXCLUSIVE = "NetnsExclusive"
+    VIRTUAL_TOPOLOGY_UNREADABLE = "VirtualTopologyUnreadable"
     SEAT_UNKNOWN = "SeatUnknown"
     SEAT_FOREIGN = "SeatForeign"
     HCA_GONE = "HcaGone"
@@ -55,6 +64,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "{device} does not say which link layer its ports speak",
         "look at /sys/class/infiniband/{device}/ports/*/link_layer and at the driver's messages in dmesg",
     ),
+    Code.LINK_LAYER_UNWANTED: (
+        "{device} speaks {found}, and this node offers only {wanted}",
+        "nothing, unless you want to offer it: add a pool with its link layer to the agent's settings",
+    ),
     Code.NO_PORTS: (
         "{device} has no port that can be read",
         "look at /sys/class/infiniband/{device}/ports and at the driver's messages in dmesg",
@@ -65,11 +78,31 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.NO_PCI_FUNCTION: (
         "{device} belongs to no PCI function, so nothing tells where it sits",
-        "nothing: software RDMA devices are left out",
+        "nothing: software RDMA devices are left out unless a pool's selector allows them",
+    ),
+    Code.NO_GUID: (
+        "{device} belongs to no PCI function and has no node GUID ({found}), so nothing tells which it is",
+        "give the device a node GUID, or remove it (rdma link delete {device})",
+    ),
+    Code.GUID_NOT_UNIQUE: (
+        "{device} belongs to no PCI function and shares its node GUID ({guid}) with another device",
+        "keep one software RDMA device for each network device (rdma link delete {device})",
     ),
     Code.VIRTUAL_FUNCTION: (
-        "{device} is a virtual function of {parent}, which is offered itself",
-        "nothing, unless virtual functions are what you want to give away",
+        "{device} is a virtual function of {parent}; physical functions are what is offered here",
+        "nothing, unless virtual functions are what you want to give away: set the pool's functions",
+    ),
+    Code.PHYSICAL_FUNCTION: (
+        "{device} is a physical function; virtual ones are what is offered here",
+        "nothing, unless physical functions are what you want to give away: set the pool's functions",
+    ),
+    Code.NO_DRIVER: (
+        "the function at {address}{parent} has no driver, so it is no RDMA device",
+        "nothing, if you use it for something else; else bind its driver (mlx5_core)",
+    ),
+    Code.NO_RDMA_DEVICE: (
+        "the function at {address}{parent} has the driver {driver}, but no RDMA device is to be seen for it",
+        "load mlx5_ib; if the network namespaces' mode is exclusive, see where the device is (rdma dev)",
     ),
     Code.SAME_FUNCTION: (
         "{device} sits on the same PCI function {address} as {other}, which is offered",
@@ -82,6 +115,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.UVERBS_NUMBERS_DIFFER: (
         "{device}: /dev/infiniband/{node} has numbers {found}, but the kernel says {expected}",
         "remove the stale node and let udev make it anew (udevadm trigger -s infiniband_verbs)",
+    ),
+    Code.HCA_SILENT: (
+        "{device} does not answer when its ports are asked",
+        "look at dmesg for a card whose firmware resets or hangs; it is used again as soon as it answers",
     ),
     Code.NO_ACTIVE_PORT: (
         "{device} has no active InfiniBand port ({detail})",
@@ -98,6 +135,14 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.NOTHING_TO_OFFER: (
         "none of this node's {count} RDMA devices can be offered: {devices}",
         "see the reason of each device in /status",
+    ),
+    Code.NETNS_EXCLUSIVE: (
+        "RDMA devices are seen by one network namespace alone here (mode exclusive), so pods could not use them",
+        "rdma system set netns shared, while no pod runs; to keep it, netns_mode=1 for ib_core in modprobe.d",
+    ),
+    Code.VIRTUAL_TOPOLOGY_UNREADABLE: (
+        "virtualTopology.xml tells nothing: {detail}",
+        "nothing, where the kernel shows the real tree; else ask for the file of this machine type",
     ),
     Code.SEAT_UNKNOWN: (
         "seat {seat} is not one of this node's",

@@ -181,7 +181,7 @@ async def test_an_hca_that_vanished_while_the_agent_was_away_keeps_its_seat(node
         after = await node.status()
         assert [one["id"] for one in before["seats"]] == [one["id"] for one in after["seats"]]
         gone = next(one for one in after["seats"] if not one["healthy"])
-        assert (gone["hca"], gone["reason"]["code"]) == ("0000:1a:00.0", "HcaGone")
+        assert (gone["hca"], gone["reason"]["code"]) == ("0000:1a:00.0", "NoRdmaDevice")
 
 
 async def test_a_port_that_goes_down_and_comes_back(node: _Node) -> None:

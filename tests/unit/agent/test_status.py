@@ -56,6 +56,13 @@ def test_a_machine_without_rdma_says_so() -> None:
     assert reason(Code.NO_RDMA_DEVICES) == nothing_offered(machine())
 
 
+def test_functions_without_a_driver_are_no_rdma_devices() -> None:
+    """Where InfiniBand functions are all there is, the driver is what is missing (B-DP-15)."""
+    why = reason(Code.NO_DRIVER, address="0000:16:00.0", parent="")
+    told = nothing_offered(machine(excluded=(Excluded(name="0000:16:00.0", reason=why),)))
+    assert told == reason(Code.NO_RDMA_DEVICES)
+
+
 def test_a_machine_whose_devices_are_all_left_out_says_why() -> None:
     """Every device's own reason stands in the one sentence (B-DP-5)."""
     why = reason(Code.ETHERNET_LINK, device="mlx5_bond_0")
