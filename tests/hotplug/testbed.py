@@ -5,6 +5,7 @@ It answers for the calls of libumockdev (umockdev.h) and for what an HCA looks l
 
 import ctypes
 import os
+from pathlib import Path
 from typing import Final
 
 _HCA: Final = """\
@@ -12,6 +13,7 @@ P: /devices/pci0000:15/0000:15:01.0/0000:16:0{number}.0
 E: SUBSYSTEM=pci
 A: vendor=0x15b3
 A: class=0x020700
+A: modalias=pci:v000015B3d00001021sv000015B3sd00000041bc02sc07i00
 A: numa_node=0
 
 P: /devices/pci0000:15/0000:15:01.0/0000:16:0{number}.0/infiniband/mlx5_{number}
@@ -64,6 +66,10 @@ class Testbed:
         text = _HCA.format(number=number, uverbs=uverbs, minor=192 + uverbs)
         if not self._library.umockdev_testbed_add_from_string(self._bed, text.encode(), None):
             raise ValueError(text)
+
+    def allow_verbs(self) -> None:
+        """Show what libibverbs asks for first: the version of the kernel's interface to it."""
+        Path("/sys/class/infiniband_verbs/abi_version").write_text("6\n", encoding="ascii")
 
     def remove_hca(self, number: int) -> None:
         """Take it out, the newest part first, each with its message."""
