@@ -46,9 +46,14 @@ class Agent:
         self._version = version("railside")
         self._pool = Pool()
         self._offer: Cell[Offer] = Cell(())
-        self._ports = PortStates(partial(read_port_states, root), log)
+        self._ports = PortStates(partial(read_port_states, root), log, poll_seconds=settings.port_poll_seconds)
         self._inventory = Inventory(
-            root, nodes, ports=self._ports, resync_seconds=settings.resync_seconds, log=log
+            root,
+            nodes,
+            ports=self._ports,
+            resync_seconds=settings.resync_seconds,
+            log=log,
+            debounce_seconds=settings.debounce_milliseconds / 1000,
         )
         self._checkpoint = CheckpointWatch(Path(settings.kubelet_dir), log)
         self._starts = ContainerStarts(

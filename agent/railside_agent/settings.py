@@ -20,6 +20,7 @@ _Prefix = Annotated[
     str, Meta(pattern=r"\A(/[^\0\n]*[^/\0\n])?\Z", description="an absolute path without a last /, or empty")
 ]
 _Port = Annotated[int, Meta(ge=1, le=65535, description="a number from 1 to 65535")]
+_Milliseconds = Annotated[int, Meta(ge=1, le=10000, description="a number of milliseconds from 1 to 10000")]
 _Seconds = Annotated[float, Meta(ge=1, le=3600, description="a number of seconds from 1 to 3600")]
 
 
@@ -39,6 +40,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     listen_host: Annotated[str, Meta(title="address of /livez, /readyz and /status", min_length=1)] = AGENT_HOST
     listen_port: Annotated[_Port, Meta(title="port of /livez, /readyz and /status")] = AGENT_PORT
     resync_seconds: Annotated[_Seconds, Meta(title="how often the whole tree is looked at again")] = 30.0
+    port_poll_seconds: Annotated[_Seconds, Meta(title="how often each port is asked for its state")] = 1.0
+    debounce_milliseconds: Annotated[
+        _Milliseconds, Meta(title="how long the kernel must be quiet before a change of devices is looked at")
+    ] = 50
     log_level: Annotated[Level, Meta(title="the least important level that is logged")] = "info"
     log_format: Annotated[Format, Meta(title="json, console, or auto: console at a terminal")] = "auto"
 
