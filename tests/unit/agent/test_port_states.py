@@ -122,17 +122,21 @@ async def test_a_card_that_hangs_from_the_first_is_silent(cards: _Cards, states:
 
 
 async def test_a_card_that_hangs_is_asked_no_second_question(
-    cards: _Cards, states: PortStates, threads: _Threads
+    cards: _Cards, written: LogLines, threads: _Threads
 ) -> None:
-    """However long a card hangs, it has one thread and one question."""
+    """However long a card hangs and however often it would be its turn, it has one thread and one question."""
+    states = PortStates(cards.read, written.log, silent_seconds=0.05)
     cards.hanging["mlx5_0"] = threading.Event()
-    async with _following(states, "mlx5_0", "mlx5_1"):
-        while cards.asked.count("mlx5_1") < 20:
-            states.ask_now("mlx5_1")
-            await asyncio.to_thread(threading.Event().wait, 0.005)
-        assert cards.asked.count("mlx5_0") == 1
-        assert threads.names() == ["ports-mlx5_0", "ports-mlx5_1"]
-        cards.release("mlx5_0")
+    states.follow(("mlx5_0",))
+    for _ in range(3):
+        assert await states.ask_all() == {"mlx5_0": None}
+        states.ask_now("mlx5_0")
+    assert threads.names() == ["ports-mlx5_0"]
+    cards.release("mlx5_0")
+    await _until(states, {"mlx5_0": ACTIVE})
+    assert await states.ask_all() == {"mlx5_0": ACTIVE}
+    assert len(cards.asked) == 2
+    states.follow(())
 
 
 async def test_a_device_that_is_gone_leaves_neither_answer_nor_thread(
