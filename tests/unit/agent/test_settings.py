@@ -130,7 +130,7 @@ def test_text_becomes_numbers() -> None:
             {},
             {},
             "agent.yaml sets 'xyz', which is no setting; there are root, hostRoot, kubeletDir, listenHost,"
-            " listenPort, resyncSeconds, logLevel, logFormat",
+            " listenPort, resyncSeconds, portPollSeconds, debounceMilliseconds, logLevel, logFormat",
             id="unknown-and-like-nothing",
         ),
     ],

@@ -40,6 +40,8 @@ def test_config_prints_each_value_and_its_source(
         ["listenHost", '"127.0.0.1"', "default"],
         ["listenPort", "9471", "default"],
         ["resyncSeconds", "5.0", str(file)],
+        ["portPollSeconds", "1.0", "default"],
+        ["debounceMilliseconds", "50", "default"],
         ["logLevel", '"debug"', "RAILSIDE_AGENT_LOG_LEVEL"],
         ["logFormat", '"auto"', "default"],
     ] == lines
