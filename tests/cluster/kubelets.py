@@ -7,7 +7,7 @@ checkpoint holds. It must not know what is right.
 import asyncio
 import random
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -80,7 +80,10 @@ class Kubelet(Protocol):
         """Returns when all ids are allocatable."""
 
     async def restart(self, register: Register, lists: Lists, *, in_time: bool) -> bool:
-        """Restarts; plugins tell ``lists`` before or after pods are admitted again. Whether the kubelet lives."""
+        """Restarts; plugins register before or after pods are admitted again. Whether the kubelet lives.
+
+        ``lists`` are the healthy ids by then.
+        """
 
     def uid(self, pod: str) -> str:
         """The UID of a pod."""
@@ -300,17 +303,35 @@ class Judged:
         )
         return [*counts, len(self.entries())]
 
-    async def restart(self, *, in_time: bool, lists: Lists | None = None) -> bool:
-        """Restarts the kubelet, with other lists if given; whether it lives on."""
+    async def restart(self, *, in_time: bool, lists: Lists | None = None, sick: Collection[str] = ()) -> bool:
+        """Restarts the kubelet, with other lists if given, or with sick ids; whether it lives on."""
         now = lists or self._lists
+        healthy = {resource: {one: ids[one] for one in ids if one not in sick} for resource, ids in now.items()}
 
         async def register() -> None:
             for resource, plugin in self._plugins.items():
                 await plugin.end()
-                await plugin.tell(now[resource])
+                await plugin.tell(now[resource], sick=sick)
                 await plugin.serve_and_register()
 
-        return await self.kubelet.restart(register, now, in_time=in_time)
+        return await self.kubelet.restart(register, healthy, in_time=in_time)
+
+    async def recover(self) -> None:
+        """All ids are listed, and healthy."""
+        for resource, plugin in self._plugins.items():
+            await plugin.tell(self._lists[resource])
+        await self.kubelet.offers(self._lists)
+
+    async def end_earlier_registration(self) -> None:
+        """Registers a second plugin for the resource, then ends the first; returns when nothing is allocatable."""
+        folder = self.kubelet.folder / names.DEVICE_PLUGINS
+        second = GpuPlugin(folder, self._lists[HCA], resource=HCA, socket="second.sock")
+        try:
+            await second.serve_and_register()
+            await self._plugins[HCA].end()
+            await self.kubelet.offers({HCA: {}})
+        finally:
+            await second.end()
 
     @property
     def _file(self) -> Path:

@@ -48,29 +48,32 @@ PODS = (
 )
 
 
-CONFIGURATIONS: tuple[tuple[Policy, Scope], ...] = (
-    ("none", "container"),
-    ("best-effort", "container"),
-    ("restricted", "container"),
-    ("restricted", "pod"),
-    ("single-numa-node", "pod"),
+EVERY = tuple(each.name for each in PODS)
+CONFIGURATIONS: tuple[tuple[Policy, Scope, tuple[str, ...]], ...] = (
+    ("none", "container", ("both", "init", "bare")),
+    ("best-effort", "container", EVERY),
+    ("restricted", "container", EVERY),
+    ("restricted", "pod", ("both", "init", "wide", "two", "sidecar")),
+    ("single-numa-node", "pod", ("both", "init", "wide", "two", "far")),
 )
 
 
+@pytest.mark.timeout(120)
 async def test_pods_of_every_shape(node: MakeNode, cluster: Cluster) -> None:
     """Under each policy, pods get ids of the same nodes by the same calls, or the same words of refusal."""
-    nodes = [node(numa=2, policy=policy, scope=scope) for policy, scope in CONFIGURATIONS]
+    nodes = [node(numa=2, policy=policy, scope=scope) for policy, scope, _ in CONFIGURATIONS]
     compared = [
-        _compared(Real(cluster, made), policy, scope)
-        for made, (policy, scope) in zip(nodes, CONFIGURATIONS, strict=True)
+        _differences(Real(cluster, made), *configuration)
+        for made, configuration in zip(nodes, CONFIGURATIONS, strict=True)
     ]
     assert await asyncio.gather(*compared) == [[], [], [], [], []]
 
 
-async def _compared(real: Real, policy: Policy, scope: Scope) -> list[object]:
+async def _differences(real: Real, policy: Policy, scope: Scope, names: tuple[str, ...]) -> list[object]:
     """What differs: pods, then the checkpoint's form, then PodResources List."""
     async with embedded(policy, scope) as ours, judged(ours, LISTS) as expected, judged(real, LISTS) as found:
-        seen = [(each.name, await expected.admit(each), await found.admit(each)) for each in PODS]
+        pods = [each for each in PODS if each.name in names]
+        seen = [(each.name, await expected.admit(each), await found.admit(each)) for each in pods]
         forms = ("form", expected.shape(), found.shape())
         lists = ("list", await list_pods(ours.folder), await list_pods(real.folder))
         return [(policy, scope, *each) for each in (*seen, forms, lists) if each[1] != each[2]]
@@ -86,21 +89,27 @@ def real(node: MakeNode, cluster: Cluster) -> Real:
     return Real(cluster, node(numa=2, policy="best-effort"))
 
 
-LATE = (
-    "UnexpectedAdmissionError: Allocate failed due to no healthy devices present;"
-    f" cannot allocate unhealthy devices {HCA}, which is unexpected"
-)
+def unexpected(error: str) -> str:
+    error = f"{error}; cannot allocate unhealthy devices {HCA}"
+    return f"UnexpectedAdmissionError: Allocate failed due to {error}, which is unexpected"
 
 
+LATE = unexpected("no healthy devices present")
+SICK = unexpected("previously allocated devices are no longer healthy")
+HELD = ("h00", "h01")
 GONE: Lists = {HCA: {"x0": 0, "x1": 0}}
 
 
 async def test_restarts(real: Real) -> None:
-    """In time all pods survive, too late one with an init container fails, and a missing held id is the end."""
+    """In time all survive; too late, or with sick ids, init containers kill; a missing held id is the end."""
     async with both(real) as kubelets:
         for each in kubelets:
-            await each.admit(with_init("init"))
+            await each.admit(with_init("early"))
             await each.admit(pod("plain", asks(hca=1)))
+            assert await each.restart(in_time=True, sick=HELD)
+            assert await each.kubelet.becomes("early", SICK)
+            await each.recover()
+            await each.admit(with_init("init"))
             assert await each.restart(in_time=True)
             await each.admit(pod("after", asks(hca=1)))
             for name in ("init", "plain", "after"):
@@ -116,6 +125,13 @@ async def test_ended_pods_in_the_checkpoint(real: Real) -> None:
     """An ended pod stays in the file after a List, and goes with the next writing of it."""
     async with both(real) as kubelets:
         assert [await each.forget() for each in kubelets] == [[1, 1, 1, 0], [1, 1, 1, 0]]
+
+
+async def test_the_last_registration_dies_with_any_stream(real: Real) -> None:
+    """When an earlier stream of a resource ends, the kubelet hangs up on the plugin that registered last."""
+    async with both(real) as kubelets:
+        for each in kubelets:
+            await each.end_earlier_registration()
 
 
 @asynccontextmanager
