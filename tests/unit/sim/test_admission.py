@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
 from tests.unit.sim.conftest import GPU, HCA, Gate, Nodes, SimNode, eight, first_of
 
 from railside_sim.device import KubeletCrashedError
@@ -257,6 +259,19 @@ async def test_an_id_that_leaves_in_flight_is_the_end(nodes: Nodes) -> None:
     gate.opened.set()
     with pytest.raises(KubeletCrashedError, match="allocateContainerResources looks up b- of"):
         await admitting
+
+
+async def test_a_preference_that_is_refused_fails_the_pod(nodes: Nodes) -> None:
+    """An error of GetPreferredAllocation is the pod's end, with the plugin's text in the kubelet's words."""
+
+    def refuse(_: Asked) -> list[str]:
+        raise GRPCError(Status.INTERNAL, "no idea")
+
+    node = await nodes.make()
+    await node.offer("a0 b0", preference=refuse)
+    error = "device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Internal desc = no idea"
+    reason = f"UnexpectedAdmissionError: Allocate failed due to {error}, which is unexpected"
+    assert await node.kubelet.admit(PodRequest(name="pod")) == Failed(pod="pod", reason=reason)
 
 
 async def test_an_id_that_falls_ill_in_flight_is_dealt(nodes: Nodes) -> None:

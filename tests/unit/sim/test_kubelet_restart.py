@@ -62,6 +62,7 @@ async def test_in_time_and_healthy_everybody_survives(nodes: Nodes, policy: Poli
     held = await four_pods(node)
     assert await restart(node, eight("h")) == {}
     assert isinstance(node.kubelet.pods["plain"], Running)
+    assert isinstance(node.kubelet.pods["crashing"], Pending)
     assert not held & set((await node.run(PodRequest(name="late", count=1))).seats)
 
 
@@ -94,6 +95,8 @@ async def test_a_missing_held_id_is_the_end(nodes: Nodes) -> None:
     for _ in range(2):
         with pytest.raises(KubeletCrashedError, match=f"GetTopologyHints looks up {held} of {HCA}"):
             await restart(node, other)
+        with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
+            await node.list_pods()
     assert await restart(node, "a0 b0") == {}
 
 
