@@ -8,6 +8,9 @@ from typing import Final
 RESOURCE: Final = "vke.volcengine.com/infiniband-rdma"
 """The extended resource that a pod asks for (the platform's document, step three)."""
 
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+"""The resource of NVIDIA's device plugin, whose ids are the GPUs' UUIDs."""
+
 MODE_LABEL: Final = "vke.node.rdma.mode"
 """The node label that picks the mode (the platform's document, step two)."""
 
@@ -23,6 +26,9 @@ POD_RESOURCES: Final = "pod-resources"
 """The folder below the kubelet's with the socket on which it tells who holds what."""
 
 KUBELET_SOCKET: Final = "kubelet.sock"
+POD_RESOURCES: Final = "pod-resources"
+"""The folder below the kubelet's where it answers who holds what."""
+
 DEVICE_PLUGIN_API: Final = "v1beta1"
 
 RUN_DIR: Final = "run/railside"
