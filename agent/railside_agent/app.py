@@ -15,21 +15,18 @@ from structlog.typing import FilteringBoundLogger
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.cluster_view import ClusterView
 from railside_agent.device_nodes import CharacterDevices, DeviceNodes
-from railside_agent.discovery import discover
 from railside_agent.flight_log import Began
-from railside_agent.inventory import Inventory
+from railside_agent.machine_watch import MachineWatch
 from railside_agent.outlook import Sight
 from railside_agent.plans import plans
+from railside_agent.podresources import PodResources
 from railside_agent.pool_agent import PoolAgent
 from railside_agent.pool_rules import pool_rules
-from railside_agent.port_states import PortStates
 from railside_agent.recorder import Recorder
 from railside_agent.settings import Settings
 from railside_agent.status import View, not_ready, status
-from railside_agent.sysfs import read_port_states
 from railside_agent.teller import Teller
 from railside_agent.tidings import of_machine
-from railside_agent.uevents import Uevents
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Machine
 from railside_runtime.probes import ProbeServer
@@ -43,42 +40,26 @@ class Agent:
 
         ``nodes`` is how device nodes are looked at and made: the kernel's, unless a stand-in is given.
         """
-        root = Path(settings.root)
+        root, kubelet_dir = Path(settings.root), Path(settings.kubelet_dir)
         nodes = nodes or CharacterDevices()
         # Looked up once: it reads files, and a probe must not.
         self._version = version("railside")
-        self._ports = PortStates(partial(read_port_states, root), log, poll_seconds=settings.port_poll_seconds)
-        self._inventory = Inventory(
-            root,
-            nodes,
-            ports=self._ports,
-            understand=partial(
-                discover,
-                selectors=[one.pool.selector for one in pool_rules(settings)],
-                topology=TopologySource(settings.virtual_topology),
-            ),
-            resync_seconds=settings.resync_seconds,
-            debounce_seconds=settings.debounce_milliseconds / 1000,
-            log=log,
-        )
-        self._uevents = Uevents(self._inventory.look_again, log)
-        self._checkpoint = CheckpointWatch(Path(settings.kubelet_dir), log)
+        self._watch = MachineWatch(settings, nodes, log)
+        self._checkpoint = CheckpointWatch(kubelet_dir, log)
         self._cluster = ClusterView(settings.node_name, settings.kubeconfig, log)
+        self._holdings = PodResources(
+            kubelet_dir, log, busy=self._is_busy, pause_seconds=settings.cross_check_seconds
+        )
         self._sight = Sight(
             root,
             nodes,
-            inventory=self._inventory,
+            inventory=self._watch.inventory,
             checkpoint=self._checkpoint,
             node=self._cluster.node,
             pods=self._cluster.pods,
+            holdings=self._holdings.latest,
         )
-        self._teller = Teller(
-            log,
-            node=settings.node_name,
-            facts=self._cluster.node,
-            pods=self._cluster.pods,
-            say=self._cluster.say,
-        )
+        self._teller = Teller(log, node=settings.node_name, pods=self._cluster.pods, say=self._cluster.say)
         self._recorder = Recorder(
             root,
             bytes_at_most=settings.recorder_megabytes << 20,
@@ -101,32 +82,43 @@ class Agent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
             tasks.create_task(self._checkpoint.run(), name="checkpoint")
-            tasks.create_task(self._ports.run(), name="ports")
-            tasks.create_task(self._inventory.run(), name="inventory")
-            tasks.create_task(self._uevents.run(), name="uevents")
+            tasks.create_task(self._watch.run(), name="machine")
             tasks.create_task(self._cluster.run(), name="cluster")
+            tasks.create_task(self._holdings.run(), name="pod resources")
             tasks.create_task(self._tell_changes(), name="tidings")
+            tasks.create_task(self._cross_check(), name="cross-check")
             for pool in self._pools:
                 tasks.create_task(pool.run(), name=f"pool {pool.name}")
         raise AssertionError("every task of the group runs for ever")
 
     def view(self) -> View:
         """The parts as they are now."""
-        look = self._inventory.latest.value
+        look = self._watch.inventory.latest.value
         return View(
             version=self._version,
             pools=tuple(pool.view() for pool in self._pools),
             machine=look.machine if look else None,
-            look_problem=self._inventory.problem.value,
+            look_problem=self._watch.inventory.problem.value,
             checkpoint_problem=self._checkpoint.problem.value or self._sight.complaint,
             node=self._cluster.node.value,
             pods=self._cluster.pods.value,
-            sources={"uevents": self._uevents.source_up.value},
+            sources=self._watch.sources(),
+            holdings=self._holdings.latest.value,
         )
+
+    def _is_busy(self) -> bool:
+        return any(pool.busy for pool in self._pools)
+
+    async def _cross_check(self) -> Never:
+        async for said in self._holdings.latest.changes():
+            _, checkpoint = self._sight.holders()
+            if said is not None and checkpoint is not None:
+                self._teller.tell(one for pool in self._pools for one in pool.cross_checked(said, checkpoint))
+        raise AssertionError("a cell's changes have no end")
 
     async def _tell_changes(self) -> Never:
         before = Machine()
-        async for look in self._inventory.latest.changes():
+        async for look in self._watch.inventory.latest.changes():
             if look is not None:
                 self._teller.tell(of_machine(before, look.machine))
                 before = look.machine

@@ -10,6 +10,7 @@ import msgspec
 from railside_agent.gpu_ids import locate
 from railside_agent.holders import Checkpoint, Entry, matching
 from railside_agent.rules import Rules
+from railside_agent.seat_names import order
 from railside_agent.situation import Situation
 from railside_proto.machine import Gpu, Machine, PciAddress
 from railside_proto.pool import Pool
@@ -43,7 +44,8 @@ def container_start(seats: tuple[str, ...], now: Situation, pool: Pool, rules: R
     found = locate(_gpu_ids(live, pod, containers, rules), now.machine or Machine())
     gpus = {one.gpu.address: one.gpu for one in found if one.gpu}
     return ContainerStart(
-        seats=seats,
+        # The kubelet names them in any order; what a container is told does not change with it.
+        seats=tuple(sorted(seats, key=order)),
         pod=pod,
         containers=containers,
         gpus=tuple(gpus[address] for address in sorted(gpus)),
@@ -57,7 +59,7 @@ def held_gpus(now: Situation, rules: Rules) -> frozenset[PciAddress]:
     live = (one for one in (now.checkpoint or Checkpoint()).entries if one.pod not in now.ended)
     entries = (one for one in live if matching(one.resource, rules.gpu_resources))
     found = locate((name for one in entries for name in one.names), now.machine or Machine())
-    return frozenset(one.gpu.address for one in found if one.gpu)
+    return now.claimed_gpus | {one.gpu.address for one in found if one.gpu}
 
 
 def _gpu_ids(entries: Iterable[Entry], pod: str | None, containers: tuple[str, ...], rules: Rules) -> list[str]:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from railside_agent.checkpoint_watch import CheckpointWatch
+from railside_agent.cross_check import claimed_gpus
 from railside_agent.device_nodes import DeviceNodes
 from railside_agent.flight_log import Evidence
 from railside_agent.holders import Checkpoint, read_checkpoint
 from railside_agent.inventory import Inventory, Look
 from railside_agent.locality import enforced
 from railside_agent.mode import ModeDecision, NodeFacts, decide_mode
+from railside_agent.pod_resources import NodeHoldings
 from railside_agent.pods import Pods
 from railside_agent.pool_rules import PoolRules
 from railside_agent.presence import is_called
@@ -41,6 +43,7 @@ class Sight:
         checkpoint: CheckpointWatch,
         node: Cell[NodeFacts],
         pods: Cell[Pods],
+        holdings: Cell[NodeHoldings | None],
         clock: Clock = time.monotonic,
     ) -> None:
         """Look below ``root`` where a moment counts, and at what the others have seen everywhere else."""
@@ -48,6 +51,7 @@ class Sight:
         self.checkpoint = checkpoint
         self.node = node
         self.pods = pods
+        self.holdings = holdings
         self.clock = clock
         self._root = root
         self._nodes = nodes
@@ -123,6 +127,7 @@ class Outlook:
             bindings=bindings,
             mode=self.mode.mode,
             ended=pods.over,
+            claimed_gpus=claimed_gpus(self.sight.holdings.value, look.machine) if look else frozenset(),
             in_flight=self.in_flight.value,
             heard_since=self.heard.value,
             now=self.sight.clock(),

@@ -4,6 +4,7 @@ It must hold no decision.
 """
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, Never
 
@@ -12,12 +13,15 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.allocate_starts import AllocateStarts
 from railside_agent.container_edits import Style
+from railside_agent.cross_check import disagreements
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.device_nodes import DeviceNodes
+from railside_agent.holders import Checkpoint
 from railside_agent.mode import ModeDecision
 from railside_agent.offering import Offering
 from railside_agent.outlook import Outlook, Sight
 from railside_agent.plugin import DevicePlugin
+from railside_agent.pod_resources import NodeHoldings
 from railside_agent.pool_rules import PoolRules
 from railside_agent.recorder import Recorder
 from railside_agent.registration import Registrar
@@ -27,7 +31,7 @@ from railside_agent.starts import ContainerStarts, Place
 from railside_agent.state_file import StateFile
 from railside_agent.status import PoolView
 from railside_agent.teller import Teller
-from railside_agent.tidings import of_deal, of_health, of_mode, of_restart, of_start
+from railside_agent.tidings import Tiding, of_cross_check, of_deal, of_health, of_mode, of_restart, of_start
 from railside_proto.pool import Binding
 from railside_runtime.waiting import first_of
 
@@ -114,6 +118,11 @@ class PoolAgent:
             bindings=self._starts.bindings.value,
             wanted=self._is_wanted(self._offering.offer.value),
         )
+
+    def cross_checked(self, said: NodeHoldings, checkpoint: Checkpoint) -> Iterator[Tiding]:
+        """Where the kubelet's account of this pool's holders is another than its checkpoint."""
+        found = disagreements(said, checkpoint, self._sight.pods.value, self._pool.resource)
+        return map(of_cross_check, found)
 
     def _is_wanted(self, offer: Offer) -> bool:
         return wants_registration(offer, self._outlook.mode.mode)

@@ -127,6 +127,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     debounce_milliseconds: Annotated[_Milliseconds, Meta(title="how long a burst of kernel events may settle")] = (
         50
     )
+    cross_check_seconds: Annotated[
+        Annotated[float, Meta(ge=30, le=86400, description="a number of seconds from 30 to 86400")],
+        Meta(title="how often the kubelet is asked who holds what, to check its checkpoint"),
+    ] = 300.0
     verbs: Annotated[
         bool, Meta(title="whether ports are followed through pyverbs, too (privileged pods only)")
     ] = False

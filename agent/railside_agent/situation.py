@@ -5,7 +5,7 @@ import msgspec
 from railside_agent.holders import Checkpoint, Entry, HeldId
 from railside_agent.rules import TopologyPolicy
 from railside_agent.seat_names import node_of, zone_of
-from railside_proto.machine import Machine
+from railside_proto.machine import Machine, PciAddress
 from railside_proto.pool import Binding, Mode
 
 
@@ -26,6 +26,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """UIDs of pods that are known to be over, though the kubelet's checkpoint may still name them."""
     in_flight: frozenset[str] = frozenset()
     """Ids of calls that the kubelet has under way, or that its checkpoint cannot show yet."""
+    claimed_gpus: frozenset[PciAddress] = frozenset()
+    """GPUs that containers have by resource claims."""
     policy: TopologyPolicy | None = None
     """The kubelet's topology manager policy; None where it is not known."""
     heard_since: float | None = None

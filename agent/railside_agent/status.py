@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from railside_agent.mode import ModeDecision, NodeFacts
+from railside_agent.pod_resources import Allocatable, NodeHoldings
 from railside_agent.pods import Pods
 from railside_agent.seats import Offer, OfferedSeat
 from railside_proto.machine import Hca, Machine, PciAddress
@@ -50,8 +51,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Why the kubelet's checkpoint cannot be used."""
     node: NodeFacts = NodeFacts()
     pods: Pods = Pods()
-    sources: dict[str, bool] = {}
+    sources: dict[str, str] = {}
     """Who tells of changes, and whether they can."""
+    holdings: NodeHoldings | None = None
+    """What the kubelet itself said last of who holds what."""
 
 
 _NO_DEVICE: Final = {Code.NO_DRIVER, Code.NO_RDMA_DEVICE}
@@ -119,7 +122,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node: NodeFacts
     pods_problem: str | None
     checkpoint_problem: str | None
-    sources: dict[str, bool]
+    sources: dict[str, str]
+    kubelet_allocatable: Allocatable | None
+    """Healthy devices by resource and NUMA node, as the kubelet counts them."""
     machine: Machine | None
 
 
@@ -162,6 +167,7 @@ def status(view: View) -> Status:
         pods_problem=view.pods.problem,
         checkpoint_problem=view.checkpoint_problem,
         sources=view.sources,
+        kubelet_allocatable=view.holdings.allocatable if view.holdings else None,
         machine=view.machine,
     )
 

@@ -9,7 +9,6 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.event_book import Involved, Saying, Type
-from railside_agent.mode import NodeFacts
 from railside_agent.pods import Pods
 from railside_agent.tidings import Tiding
 from railside_runtime.cell import Cell
@@ -25,14 +24,12 @@ class Teller:
         log: FilteringBoundLogger,
         *,
         node: str,
-        facts: Cell[NodeFacts],
         pods: Cell[Pods],
         say: Callable[[Saying], None],
     ) -> None:
         """Speak of the node called ``node``; ``say`` has an Event told."""
         self._log = log
         self._node = node
-        self._facts = facts
         self._pods = pods
         self._say = say
 

@@ -98,6 +98,11 @@ def of_machine(before: Machine, after: Machine) -> Iterator[Tiding]:
         yield Tiding(what="nothing is offered", level="warning", reason=missing)
 
 
+def of_cross_check(why: Reason) -> Tiding:
+    """The kubelet contradicts itself."""
+    return Tiding(what="the kubelet's accounts differ", level="warning", reason=why)
+
+
 def of_mode(before: ModeDecision | None, after: ModeDecision) -> Iterator[Tiding]:
     """The mode in force, where that or its reason is news."""
     if before != after:

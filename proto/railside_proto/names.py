@@ -26,9 +26,6 @@ POD_RESOURCES: Final = "pod-resources"
 """The folder below the kubelet's with the socket on which it tells who holds what."""
 
 KUBELET_SOCKET: Final = "kubelet.sock"
-POD_RESOURCES: Final = "pod-resources"
-"""The folder below the kubelet's where it answers who holds what."""
-
 DEVICE_PLUGIN_API: Final = "v1beta1"
 
 RUN_DIR: Final = "run/railside"

@@ -48,6 +48,7 @@ class Code(enum.StrEnum):
     RESTART_NEEDED = "RestartNeeded"
     RESOURCES_CONFLICT = "ResourcesConflict"
     DEALT_WHILE_HELD = "DealtWhileHeld"
+    HOLDERS_DIFFER = "HoldersDiffer"
     LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
     NO_MODE_LABEL = "NoModeLabel"
@@ -191,6 +192,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.RESOURCES_CONFLICT: (
         "the pod uses {resources} together with an HCA, which the platform does not support",
         "ask for whole GPUs, or for no HCA",
+    ),
+    Code.HOLDERS_DIFFER: (
+        "the kubelet says that {container} holds {told}, and its checkpoint says {recorded}",
+        "nothing at once; if it stays so, restart the kubelet, which reads its checkpoint anew",
     ),
     Code.DEALT_WHILE_HELD: (
         "the kubelet dealt seat {seat} anew while pod {pod} still has it",
