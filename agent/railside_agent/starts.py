@@ -28,7 +28,7 @@ from railside_runtime.worker import Worker
 DEAL_DEADLINE_SECONDS: Final = 0.05
 """Allocate holds up every pod of the node."""
 
-START_DEADLINE_SECONDS: Final = 10.0
+START_DEADLINE_SECONDS: Final = 7.0
 """With a look at the machine before it well below the 30 s that the kubelet gives a PreStartContainer."""
 
 IN_FLIGHT_SECONDS: Final = 10.0
