@@ -165,7 +165,7 @@ async def test_a_node_that_is_not_there_is_told(agent: InstalledAgent, kubeconfi
 
 
 async def test_pods_of_a_real_node_live_and_end(agent: InstalledAgent, kubectl: Kubectl, kubeconfig: str) -> None:
-    """A pod is alive while its container runs, has ended with it, and is unknown once it is deleted."""
+    """A pod is alive while its container runs, has ended with it, and that stays known once it is deleted."""
     api = KubeApi(kubeconfig)
     watched = NodePods(api, agent.node.name, LOG)
     async with running(api, watched):
@@ -174,7 +174,8 @@ async def test_pods_of_a_real_node_live_and_end(agent: InstalledAgent, kubectl: 
             await arrives(watched.pods, lambda pods: pods.ended(seen.metadata.uid) is False)
             await asyncio.to_thread(kubectl.execute, "short", "touch", "/over")
             await arrives(watched.pods, lambda pods: pods.ended(seen.metadata.uid) is True)
-        await arrives(watched.pods, lambda pods: pods.ended(seen.metadata.uid) is None)
+        gone = await arrives(watched.pods, lambda pods: seen.metadata.uid not in pods.by_uid)
+    assert gone.ended(seen.metadata.uid) is True
 
 
 async def test_a_static_pod_has_the_uid_of_the_checkpoint(
@@ -204,7 +205,7 @@ async def test_a_static_pod_has_the_uid_of_the_checkpoint(
         finally:
             file.unlink(missing_ok=True)
             await asyncio.to_thread(kubectl.wait_gone, Pod, mirror)
-        await arrives(watched.pods, lambda pods: pods.ended(uid) is None)
+        await arrives(watched.pods, lambda pods: uid not in pods.by_uid)
     assert uid != seen.metadata.uid
     assert pods.by_uid[uid].uid == seen.metadata.uid
     assert pods.by_uid[uid].containers[0].resources == (RESOURCE,)
