@@ -105,7 +105,7 @@ def _kept(start: ContainerStart, used: Usage) -> dict[str, PciAddress]:
 
 
 def _is_own(binding: Binding, start: ContainerStart) -> bool:
-    """Whether ``start`` is of the pod that has ``binding``; where one of them does not know its pod, by the seats."""
+    """Whether ``start`` is of the pod that has ``binding``; by the seats where one does not know its pod."""
     if binding.pod and start.pod:
         return binding.pod == start.pod
     return set(binding.seats) == set(start.seats)

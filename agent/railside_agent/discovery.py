@@ -44,10 +44,14 @@ _DRIVER_LINE: Final = re.compile(r"^(?P<key>[^:\n]+):[ \t]*(?P<value>[^\n]*)$", 
 
 
 def discover(raw: RawMachine, selectors: Sequence[Selector] = (Selector(),)) -> Machine:
-    """The machine that ``raw`` shows. Joins are exact, on ``ibdev`` and ``device``, never on numbers."""
+    """The machine that ``raw`` shows: HCAs that speak what one of ``selectors`` wants.
+
+    Joins are exact, on ``ibdev`` and ``device``, never on numbers.
+    """
+    wanted = frozenset(one.link_layer for one in selectors)
     numa_nodes = _numa_nodes(raw.numa_nodes)
     places = _Places(raw.functions, numa_nodes)
-    looked_at = [_hca(device, raw, places) for device in raw.rdma_devices]
+    looked_at = [_hca(device, raw, places, wanted) for device in raw.rdma_devices]
     hcas, twins = _one_each([one for one in looked_at if isinstance(one, Hca)])
     return Machine(
         numa_nodes=numa_nodes,
@@ -76,7 +80,9 @@ class _Places:
         return number if number in self._known_nodes else None
 
 
-def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Excluded:
+def _hca(
+    device: RawRdmaDevice, raw: RawMachine, places: _Places, wanted: frozenset[LinkLayer]
+) -> Hca | Excluded:
     if not _NAME.fullmatch(device.name):
         shown = ascii(device.name)
         return Excluded(name=shown, reason=reason(Code.ODD_NAME, device=shown))
@@ -87,7 +93,7 @@ def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Exclu
     states = {state.name: state for state in device.port_states or ()}
     found = (_port(port, states.get(port.name)) for port in device.ports)
     ports = tuple(port for port in found if port is not None)
-    uverbs = _refusal(device, function, ports) or _uverbs_node(device, raw)
+    uverbs = _refusal(device, function, ports, wanted) or _uverbs_node(device, raw)
     if isinstance(uverbs, Reason):
         return Excluded(name=device.name, reason=uverbs, address=address)
     return Hca(
@@ -102,18 +108,20 @@ def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Exclu
     )
 
 
-def _refusal(device: RawRdmaDevice, function: RawFunction, ports: tuple[Port, ...]) -> Reason | None:
-    """Why a device is not this pool's, before asking whether it is complete."""
+def _refusal(
+    device: RawRdmaDevice, function: RawFunction, ports: tuple[Port, ...], wanted: frozenset[LinkLayer]
+) -> Reason | None:
+    """Why a device is no pool's, before asking whether it is complete."""
     if function.physfn is not None:
         return reason(Code.VIRTUAL_FUNCTION, device=device.name, parent=function.physfn)
-    return _link_refusal(device.name, ports)
+    return _link_refusal(device.name, ports, wanted)
 
 
-def _link_refusal(name: str, ports: tuple[Port, ...]) -> Reason | None:
+def _link_refusal(name: str, ports: tuple[Port, ...], wanted: frozenset[LinkLayer]) -> Reason | None:
     layers = {port.link_layer for port in ports}
     if not layers:
         return reason(Code.NO_PORTS, device=name)
-    if LinkLayer.INFINIBAND in layers:
+    if layers & wanted:
         return None
     code = Code.ETHERNET_LINK if LinkLayer.ETHERNET in layers else Code.LINK_LAYER_UNKNOWN
     return reason(code, device=name)

@@ -38,7 +38,7 @@ class Offering:
         restart: Callable[[Binding], None],
         log: FilteringBoundLogger,
     ) -> None:
-        """Write to ``offer``, as its only writer; tell ``restart`` whose containers run on what is not true now."""
+        """Write to ``offer`` alone; tell ``restart`` whose containers run on what is not true now."""
         self.offer: Cell[Offer] = Cell(Offer())
         self._outlook = outlook
         self._starts = starts

@@ -84,7 +84,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "remove the stale node and let udev make it anew (udevadm trigger -s infiniband_verbs)",
     ),
     Code.NO_ACTIVE_PORT: (
-        "{device} has no active InfiniBand port ({detail})",
+        "{device} has no active {layer} port ({detail})",
         "look at the cable, the switch port and the subnet manager",
     ),
     Code.NO_SUBNET_MANAGER: (

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.agent.situations import listed, situation
 from tests.unit.builders import ONE_HCA, TWO_NUMA, seen, tree
 
 from railside_agent.discovery import discover
 from railside_agent.kernel_text import pci_address
 from railside_agent.kubelet_messages import device_list
-from railside_agent.seats import offer
 from railside_agent.sysfs import LONGEST_TEXT_BYTES, read_text, read_whole_machine
 from railside_proto.machine import DeviceNode, LinkLayer, Machine, NumaNode, PortState
-from railside_proto.pool import Pool
+from railside_proto.pool import Selector
 from railside_proto.reasons import Code
 from railside_sim.stand_in_nodes import StandInNodes
 
@@ -94,6 +94,14 @@ class TestOurMachine:
         machine = our_machine
         expected = (DeviceNode(name="rdma_cm", major=10, minor=58), True)
         assert expected == (machine.rdma_cm, machine.virtual_topology)
+
+
+def test_devices_of_every_wanted_link_layer_are_there(tmp_path: Path) -> None:
+    """With a pool for Ethernet beside the one for InfiniBand, a machine shows the devices of both."""
+    root = tree(_device(_ETHERNET), tmp_path)
+    raw = read_whole_machine(root, StandInNodes())
+    both = [Selector(), Selector(link_layer=LinkLayer.ETHERNET)]
+    assert (_names(discover(raw)), _names(discover(raw, both))) == ([], ["mlx5_0"])
 
 
 @pytest.mark.parametrize(
@@ -225,7 +233,7 @@ def test_absurd_numbers_break_nothing(tmp_path: Path, place: str, content: str) 
     root = tree(TWO_NUMA + ONE_HCA, tmp_path)
     (root / "sys" / place).write_text(content + "\n")
     found = seen(root)
-    seats = offer(found, Pool())
+    seats = listed(situation(*found.hcas, machine=found))
     assert len(found.hcas) == len(device_list(seats).devices)
     assert msgspec.json.encode(found)
 
