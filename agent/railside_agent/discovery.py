@@ -80,9 +80,7 @@ class _Places:
         return number if number in self._known_nodes else None
 
 
-def _hca(
-    device: RawRdmaDevice, raw: RawMachine, places: _Places, wanted: frozenset[LinkLayer]
-) -> Hca | Excluded:
+def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places, wanted: frozenset[LinkLayer]) -> Hca | Excluded:
     if not _NAME.fullmatch(device.name):
         shown = ascii(device.name)
         return Excluded(name=shown, reason=reason(Code.ODD_NAME, device=shown))

@@ -18,7 +18,7 @@ from railside_agent.presence import is_called
 from railside_agent.rules import Rules
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
-from railside_agent.start_decision import StartDecision, decide_start
+from railside_agent.start_decision import StartDecision, decide_deal, decide_start
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding, Mode, Pool
 from railside_runtime.cell import Cell
@@ -135,6 +135,11 @@ class Outlook:
         pods = self.sight.pods.value
         decision = decide_start(seats, now, self.books, self.pool, self.rules, enforced=enforced(pods))
         return decision, now.machine or Machine()
+
+    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        """Decide for seats that are dealt now. Called in a worker's thread, and reads no file."""
+        now = self.situation(bindings)
+        return decide_deal(seats, now, self.books, self.pool, self.rules), now.machine or Machine()
 
     def is_present(self, hcas: tuple[Hca, ...]) -> bool:
         """Whether the kernel calls and numbers ``hcas`` so at this moment. Blocks."""

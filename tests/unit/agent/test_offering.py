@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from railside_agent.seat_memory import SeatMemory
 from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, tree
 
 from railside_agent.checkpoint_watch import CheckpointWatch
@@ -11,7 +12,6 @@ from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.inventory import Inventory
 from railside_agent.offering import Offering
 from railside_agent.port_states import PortStates
-from railside_agent.seat_memory import SeatMemory
 from railside_agent.seats import Offer, offer
 from railside_agent.starts import ContainerStarts
 from railside_agent.sysfs import read_port_states

@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from tests.unit.agent.situations import (
@@ -81,7 +83,7 @@ def test_a_free_seat_stands_for_no_hca() -> None:
         pytest.param({"ended": frozenset({"p"})}, ["n0-s0", "n0-s1", "n1-s0"], id="pod-over"),
     ],
 )
-def test_a_held_seat_stays_listed(facts: dict[str, object], expected: list[str]) -> None:
+def test_a_held_seat_stays_listed(facts: dict[str, Any], expected: list[str]) -> None:
     """A seat in hands is listed and counted in every mode, beside the free shares that are left (law 1, law 7)."""
     made = listed(situation(*_HCAS, entries=[entry("p", "n0-s0")], **facts))
     assert (expected, True) == (free(made), "n0-s0" in ids(made))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from tests.unit.agent.situations import POOL, address, answer, binding, entry, held, rules, situation, used
@@ -156,7 +158,7 @@ def test_seats_that_wait_for_their_start_are_not_free(
     ],
 )
 def test_which_bindings_are_live(
-    bound: Binding, entries: list[Entry], facts: dict[str, object], expected: object
+    bound: Binding, entries: list[Entry], facts: dict[str, Any], expected: object
 ) -> None:
     """A binding counts while the pod that it is locked to holds one of its seats, or where that is in doubt."""
     now = situation(hca(1), hca(2), entries=entries, bindings=(bound,), **facts)
@@ -173,7 +175,7 @@ def test_a_seat_that_init_and_main_share_uses_its_hca_once() -> None:
 def test_a_seat_that_is_being_dealt_is_in_hands() -> None:
     """Between Allocate and the kubelet's writing, a seat is held already, and others' ids are not ours."""
     now = used(situation(*_HCAS, in_flight=frozenset({"n0-s0", "mlx5_9"})))
-    assert ({"n0-s0"}, 1) == (now.held.keys(), now.free("n0"))
+    assert ({"n0-s0"}, 1) == (set(now.held), now.free("n0"))
 
 
 def test_what_the_checkpoint_records_of_a_seat_in_flight_counts() -> None:
@@ -254,4 +256,4 @@ def test_before_the_first_look_there_is_no_hca() -> None:
     """Without a look nothing is free, and what is held is held."""
     unseen = msgspec.structs.replace(situation(entries=[entry("p", "n0-s0")]), machine=None)
     now = used(unseen)
-    assert ((), {"n0-s0"}, 0) == (now.hcas, now.held.keys(), now.free("n0"))
+    assert ((), {"n0-s0"}, 0) == (now.hcas, set(now.held), now.free("n0"))

@@ -15,7 +15,7 @@ def test_a_pool_is_called_by_the_last_word_of_its_resource() -> None:
 
 def test_the_default_pool_is_the_platforms() -> None:
     """Without settings the platform's resource is offered, for InfiniBand devices."""
-    assert (RESOURCE, LinkLayer.INFINIBAND) == (Pool().resource, Pool().selector.link_layer)
+    assert (Pool().resource, Pool().selector.link_layer) == (RESOURCE, LinkLayer.INFINIBAND)
 
 
 @pytest.mark.parametrize(("mode", "share"), [(Mode.IB_SHARED, 1), (Mode.IB_SHARED_MULTI, 4), (None, 0)])
