@@ -111,7 +111,7 @@ class Agent:
         )
 
     async def _tell_changes(self) -> Never:
-        before = Machine()
+        before: Machine | None = None
         async for look in self._inventory.latest.changes():
             if look is not None:
                 self._teller.tell(of_machine(before, look.machine))
