@@ -124,8 +124,8 @@ def test_text_becomes_numbers() -> None:
             {"sharesPerHca": 1025},
             {},
             {},
-            "sharesPerHca is 1025 (from agent.yaml); it must be a number from 1 to 1024: a longer list would not fit"
-            " into a message to the kubelet",
+            "sharesPerHca is 1025 (from agent.yaml); it must be a number from 1 to 1024: a longer list would not"
+            " fit into a message to the kubelet",
             id="more-shares-than-a-message-holds",
         ),
         pytest.param(
