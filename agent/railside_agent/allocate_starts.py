@@ -8,9 +8,10 @@ from typing import Final
 
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, allocation_key, plain_edits
-from railside_agent.start_decision import StartDecision
-from railside_agent.starts import ContainerStarts
-from railside_proto.reasons import Code, reason
+from railside_agent.start_decision import StartDecision, kept_as_dealt
+from railside_agent.starts import START_DEADLINE_SECONDS, ContainerStarts, text_of
+from railside_proto.pool import Binding
+from railside_proto.reasons import Code, Reason, reason
 
 BIND_DEADLINE_SECONDS: Final = 0.05
 """Allocate holds up every pod of the node."""
@@ -25,19 +26,23 @@ class AllocateStarts(ContainerStarts):
         try:
             outcome = await self._worker.run(lambda: self._bind_now(seats), BIND_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            detail = str(error) or "it took too long"
-            outcome = Refused(reason=reason(Code.DEVICE_DIRECTORY_FAILED, device=", ".join(seats), detail=detail))
+            outcome = Refused(reason=_failed(seats, error))
         self._publish()
         return outcome
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
         """Let a container start on what it was dealt, as long as that is still what its nodes mean."""
-        decision = await self._worker.run(lambda: self._checked(seats), BIND_DEADLINE_SECONDS * 100)
+        await self._outlook.refresh()
+        try:
+            decision = await self._worker.run(lambda: self._checked(seats), START_DEADLINE_SECONDS)
+        except (OSError, TimeoutError) as error:
+            decision = StartDecision.refusal(seats, _failed(seats, error))
         self._told(decision)
         return decision.outcome
 
     def _bind_now(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
-        decision, machine = self._outlook.decide(seats, self._directories.bindings())
+        self._prepare(seats)
+        decision, machine = self._outlook.decide_deal(seats, self._directories.bindings())
         match decision.outcome:
             case Refused() as refused:
                 return refused
@@ -47,16 +52,22 @@ class AllocateStarts(ContainerStarts):
 
     def _checked(self, seats: tuple[str, ...]) -> StartDecision:
         key = allocation_key(self._place.pool, seats)
-        decision, machine = self._outlook.decide(seats, self._directories.bindings())
+        decided, machine = self._outlook.decide(seats, self._directories.bindings())
+        decision = kept_as_dealt(decided, self._dealt(seats), machine, self._place.pool)
         match decision.outcome:
-            case Bound() as bound if self._directories.is_true(key, machine) and self._outlook.is_present(
-                bound.hcas
+            case Bound() as bound if not (
+                self._directories.is_true(key, machine) and self._outlook.is_present(bound.hcas)
             ):
-                return decision
-            case Bound():
-                why = reason(
-                    Code.NODES_CHANGED, seat=", ".join(seats), detail="its nodes are not those it was given"
+                detail = "its nodes are not those it was given"
+                return StartDecision.refusal(
+                    seats, reason(Code.NODES_CHANGED, seat=", ".join(seats), detail=detail)
                 )
-                return StartDecision.refusal(seats, why)
-            case Refused():
+            case Bound() | Refused():
                 return decision
+
+    def _dealt(self, seats: tuple[str, ...]) -> Binding | None:
+        return next((one for one in self._directories.bindings() if set(one.seats) == set(seats)), None)
+
+
+def _failed(seats: tuple[str, ...], error: Exception) -> Reason:
+    return reason(Code.DEVICE_DIRECTORY_FAILED, device=", ".join(seats), detail=text_of(error))

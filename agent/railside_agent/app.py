@@ -117,7 +117,7 @@ class Agent:
         raise AssertionError("a cell's changes have no end")
 
     async def _tell_changes(self) -> Never:
-        before = Machine()
+        before: Machine | None = None
         async for look in self._watch.inventory.latest.changes():
             if look is not None:
                 self._teller.tell(of_machine(before, look.machine))

@@ -98,10 +98,17 @@ def _obstacle(best: tuple[Hca, ...], bound: Bound, used: Usage) -> str:
 
 def _kept(start: ContainerStart, used: Usage) -> dict[str, PciAddress]:
     """The HCA of each seat that this pod has started with before, as far as it is sound."""
-    own = [one for one in used.live if (one.pod == start.pod if start.pod else one.seats == start.seats)]
+    own = [one for one in used.live if _is_own(one, start)]
     bound = {seat: hca for one in own for seat, hca in zip(one.seats, one.hcas, strict=False)}
     sound = {one.hca.address for one in used.hcas if not one.unsound or one.unsound.code is Code.RECOVERING}
     return {seat: bound[seat] for seat in start.seats if bound.get(seat) in sound}
+
+
+def _is_own(binding: Binding, start: ContainerStart) -> bool:
+    """Whether ``start`` is of the pod that has ``binding``; by the seats where one does not know its pod."""
+    if binding.pod and start.pod:
+        return binding.pod == start.pod
+    return set(binding.seats) == set(start.seats)
 
 
 def _by_zone(seats: tuple[str, ...], used: Usage) -> list[tuple[str, list[str]]]:

@@ -32,7 +32,7 @@ def discover(
     """The machine that ``raw`` shows. Joins are exact, on ``ibdev`` and ``device``, never on numbers.
 
     Its HCAs are all that any of ``selectors`` takes; which pool one belongs to is the first whose selector takes
-    it (``railside_proto.pool.pool_of``). ``topology`` says whether virtualTopology.xml refines paths.
+    it (``Pool.takes``). ``topology`` says whether virtualTopology.xml refines paths.
     """
     nodes = numa_nodes(raw.numa_nodes)
     places = Places(raw, nodes, topology)

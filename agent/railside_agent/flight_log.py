@@ -98,6 +98,8 @@ class StartMade(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     enforced: dict[str, PathClass] = {}
     binding: Binding | None = None
     refusal: Code | None = None
+    dealt: bool = False
+    """Whether it was decided when the seats were dealt, for good (``binding: allocate``)."""
 
 
 Entry = Began | TreeSeen | PortsSeen | CheckpointSeen | Note | ListMade | StartMade

@@ -6,6 +6,7 @@ It must not decide anything: it hands the core what cells hold and files tell.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from railside_agent.checkpoint_watch import CheckpointWatch
@@ -23,7 +24,7 @@ from railside_agent.presence import is_called
 from railside_agent.recorder import Recorder
 from railside_agent.seats import Books, Offer, offer
 from railside_agent.situation import Situation
-from railside_agent.start_decision import StartDecision, decide_start
+from railside_agent.start_decision import StartDecision, decide_deal, decide_start
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding, Mode
 from railside_runtime.cell import Cell
@@ -136,6 +137,7 @@ class Outlook:
 
     def list_now(self, bindings: tuple[Binding, ...]) -> tuple[Offer, float]:
         """The list on what is known now, and when that was."""
+        self._loop = asyncio.get_running_loop()
         evidence, books = self.evidence(bindings), self.books
         self.books, made = offer(evidence.situation, books, self.pool, self.rules)
         self._recorder.listed(self.pool.name, evidence, books, made)
@@ -143,7 +145,6 @@ class Outlook:
 
     async def refresh(self) -> None:
         """Read the kubelet's checkpoint now."""
-        self._loop = asyncio.get_running_loop()
         await self.sight.checkpoint.read_now()
 
     async def look(self) -> object:
@@ -154,10 +155,20 @@ class Outlook:
         """Decide a start on what is known now. Called in a worker's thread, and reads no file."""
         evidence, tolerated = self.evidence(bindings), enforced(self.sight.pods.value)
         decision = decide_start(seats, evidence.situation, self.books, self.pool, self.rules, enforced=tolerated)
-        if self._loop is not None:
-            kept = (self.pool.name, evidence, seats, tolerated, decision)
-            self._loop.call_soon_threadsafe(self._recorder.started, *kept)
+        self._keep(partial(self._recorder.started, self.pool.name, evidence, tolerated, decision))
         return decision, evidence.situation.machine or Machine()
+
+    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        """Decide for seats that are dealt now. Called in a worker's thread, and reads no file."""
+        evidence = self.evidence(bindings)
+        decision = decide_deal(seats, evidence.situation, self.books, self.pool, self.rules)
+        self._keep(partial(self._recorder.started, self.pool.name, evidence, {}, decision, dealt=True))
+        return decision, evidence.situation.machine or Machine()
+
+    def _keep(self, keep: Callable[[], None]) -> None:
+        """Have the recorder keep something, on its own thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(keep)
 
     def is_present(self, hcas: tuple[Hca, ...]) -> bool:
         """Whether the kernel calls and numbers ``hcas`` so at this moment. Blocks."""

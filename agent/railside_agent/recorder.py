@@ -89,9 +89,15 @@ class Recorder:
         self._put(self._head(fresh=fresh), news, (made,), fresh=fresh)
 
     def started(
-        self, pool: str, evidence: Evidence, seats: tuple[str, ...], enforced: Enforced, decision: StartDecision
+        self,
+        pool: str,
+        evidence: Evidence,
+        enforced: Enforced,
+        decision: StartDecision,
+        *,
+        dealt: bool = False,
     ) -> None:
-        """Keep what a start came to."""
+        """Keep what a start came to, or a dealing that decides for all starts."""
         if self._ring is None or self._ring.is_broken or pool not in self._lines:
             return
         binding, refusal = outcome_of(decision)
@@ -99,10 +105,11 @@ class Recorder:
             at=self._time(),
             pool=pool,
             facts=facts_of(evidence.situation),
-            seats=seats,
+            seats=decision.start.seats,
             enforced=enforced,
             binding=binding,
             refusal=refusal,
+            dealt=dealt,
         )
         self._put((), tuple(self._news.of(evidence)), (made,))
 

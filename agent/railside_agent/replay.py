@@ -26,7 +26,7 @@ from railside_agent.holders import read_checkpoint
 from railside_agent.pool_rules import PoolRules
 from railside_agent.seats import Books, offer
 from railside_agent.situation import Situation
-from railside_agent.start_decision import decide_start
+from railside_agent.start_decision import decide_deal, decide_start
 from railside_agent.virtual_topology import TopologySource
 
 
@@ -86,9 +86,11 @@ class _Desk:
     def start_again(self, entry: StartMade) -> Replayed:
         rules = self._rules(entry.pool)
         books = self._books.get(entry.pool, Books())
-        decision = decide_start(
-            entry.seats, self._situation(entry.facts), books, rules.pool, rules.rules, enforced=entry.enforced
-        )
+        situation = self._situation(entry.facts)
+        if entry.dealt:
+            decision = decide_deal(entry.seats, situation, books, rules.pool, rules.rules)
+        else:
+            decision = decide_start(entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced)
         binding, refusal = outcome_of(decision)
         was = _outcome(entry.binding.hcas if entry.binding else (), entry.refusal)
         now = _outcome(binding.hcas if binding else (), refusal)

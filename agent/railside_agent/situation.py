@@ -57,6 +57,18 @@ def believed(now: Situation, last_good: Checkpoint | None, listed: tuple[Listed,
     return msgspec.structs.replace(now, checkpoint=last_good or Checkpoint(entries=guess), doubtful=True)
 
 
+def without_holders(now: Situation, seats: tuple[str, ...], resource: str) -> Situation:
+    """``now`` at the moment when ``seats`` are dealt: whoever the checkpoint still names for them has ended.
+
+    The kubelet writes its checkpoint when the container's other resources are dealt, too.
+    """
+    checkpoint = now.checkpoint or Checkpoint()
+    entries = tuple(
+        one for one in checkpoint.entries if one.resource != resource or set(seats).isdisjoint(one.names)
+    )
+    return msgspec.structs.replace(now, checkpoint=msgspec.structs.replace(checkpoint, entries=entries))
+
+
 def _recorded(seat: str) -> HeldId:
     return HeldId(id=seat, numa_nodes=node_of(zone_of(seat)))
 

@@ -9,9 +9,10 @@ import msgspec
 
 from railside_agent.binding import Bound, Refused, bind, farther_than_needed
 from railside_agent.container_start import ContainerStart, container_start, held_gpus
+from railside_agent.health import sound_hca
 from railside_agent.rules import Rules
 from railside_agent.seats import Books, followed
-from railside_agent.situation import Situation, believed
+from railside_agent.situation import Situation, believed, without_holders
 from railside_agent.usage import usage
 from railside_proto.machine import Machine, PathClass
 from railside_proto.pool import Binding, Pool
@@ -51,6 +52,22 @@ def decide_start(
     if refusal is not None:
         return StartDecision(start=start, outcome=refusal)
     return StartDecision(start=start, outcome=outcome, farther=farther_than_needed(outcome, start, used))
+
+
+def decide_deal(seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules) -> StartDecision:
+    """Bind ``seats`` when they are dealt: whose they are, and which GPUs go with them, nobody can know yet."""
+    now = believed(now, books.checkpoint, books.listed, pool.resource)
+    return decide_start(seats, without_holders(now, seats, pool.resource), books, pool, rules, enforced={})
+
+
+def kept_as_dealt(decision: StartDecision, dealt: Binding | None, machine: Machine, pool: Pool) -> StartDecision:
+    """``decision`` for a container that has HCAs for good: no other can take the place of one that is ill."""
+    for seat, address in zip(dealt.seats, dealt.hcas, strict=True) if dealt else ():
+        found = sound_hca(address, machine, pool.selector.link_layer)
+        if isinstance(found, Reason):
+            why = reason(Code.HCA_NOT_SOUND, seat=seat, device=address, detail=found.sentence)
+            return StartDecision(start=decision.start, outcome=Refused(reason=why))
+    return decision
 
 
 def renewed(binding: Binding, machine: Machine) -> StartDecision | None:

@@ -48,6 +48,9 @@ class Outlook(Protocol):
     def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
         """The decision, and the machine that it rests on. Called in a worker's thread."""
 
+    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        """The same for seats that are dealt at this moment. Called in a worker's thread."""
+
     def is_present(self, hcas: tuple[Hca, ...]) -> bool:
         """Whether ``hcas`` are called and numbered so at this moment. Blocks; called in a worker's thread."""
 
@@ -98,7 +101,7 @@ class ContainerStarts:
             topology = await self._worker.run(lambda: self._prepare(seats), DEAL_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
             # An error here would fail the pod for good. Its start makes the folder, or is refused and tried again.
-            self._log.warning("the container's folder could not be made yet", seats=seats, detail=_text(error))
+            self._log.warning("the container's folder could not be made yet", seats=seats, detail=text_of(error))
         self._publish()
         return edits(self._place.pool, seats, self._place.style, virtual_topology=topology)
 
@@ -122,7 +125,7 @@ class ContainerStarts:
         try:
             return await self._worker.run(lambda: self._renew(machine), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            self._log.error("what is no longer true could not be withdrawn", detail=_text(error))
+            self._log.error("what is no longer true could not be withdrawn", detail=text_of(error))
             return None
         finally:
             self._publish()
@@ -133,7 +136,7 @@ class ContainerStarts:
         try:
             await self._worker.run(lambda: self._directories.collect(keys), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            self._log.warning("folders of ended containers could not be taken away", detail=_text(error))
+            self._log.warning("folders of ended containers could not be taken away", detail=text_of(error))
         self._publish()
 
     async def _looked_and_attempted(self, seats: tuple[str, ...]) -> StartDecision:
@@ -151,17 +154,16 @@ class ContainerStarts:
             return await self._worker.run(lambda: self._attempt(seats), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
             devices = ", ".join(seats)
-            why = reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=_text(error))
+            why = reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=text_of(error))
             return await self._refused(seats, why)
 
     async def _refused(self, seats: tuple[str, ...], why: Reason) -> StartDecision:
         key = allocation_key(self._place.pool, seats)
         try:
-            await self._worker.run(
-                lambda: self._directories.withdraw(key), START_DEADLINE_SECONDS, however_late=True
-            )
+            # Not forgotten: nothing was decided, and another container with these seats may be running.
+            await self._worker.run(lambda: self._directories.close(key), START_DEADLINE_SECONDS, however_late=True)
         except (OSError, TimeoutError) as error:
-            self._log.error("the container's folder could not be withdrawn", detail=_text(error))
+            self._log.error("the container's folder could not be withdrawn", detail=text_of(error))
         return StartDecision.refusal(seats, why)
 
     # From here on in the worker's thread
@@ -214,5 +216,6 @@ class ContainerStarts:
         self.bindings.set(self._directories.known)
 
 
-def _text(error: Exception) -> str:
+def text_of(error: Exception) -> str:
+    """What went wrong; a deadline says nothing itself."""
     return str(error) or "it took too long"

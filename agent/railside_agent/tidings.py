@@ -86,15 +86,16 @@ def of_health(before: Offer, after: Offer) -> Iterator[Tiding]:
             yield Tiding(what="an HCA is sound again", facts={"hca": address})
 
 
-def of_machine(before: Machine, after: Machine) -> Iterator[Tiding]:
-    """How much there is, and each device that is left out."""
-    if len(before.hcas) != len(after.hcas) or len(before.gpus) != len(after.gpus):
+def of_machine(before: Machine | None, after: Machine) -> Iterator[Tiding]:
+    """How much there is, and each device that is left out; ``before`` is None at the first look."""
+    then = before or Machine()
+    if len(then.hcas) != len(after.hcas) or len(then.gpus) != len(after.gpus):
         yield Tiding(what="machine", facts={"hcas": len(after.hcas), "gpus": len(after.gpus)})
     for one in after.excluded:
-        if one not in before.excluded:
+        if one not in then.excluded:
             yield Tiding(what="device left out", reason=one.reason, facts={"device": one.name})
     missing = nothing_found(after)
-    if missing is not None and missing != nothing_found(before):
+    if missing is not None and (before is None or missing != nothing_found(before)):
         yield Tiding(what="nothing is offered", level="warning", reason=missing)
 
 

@@ -4,7 +4,6 @@ It must not know how the kubelet is spoken to, nor which HCA a seat means at a g
 """
 
 import enum
-from collections.abc import Sequence
 
 import msgspec
 
@@ -88,14 +87,6 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 return 1
             case Mode.IB_SHARED_MULTI:
                 return self.shares_per_hca
-
-
-def pool_of(device: RdmaDevice, pools: Sequence[Pool]) -> Pool | None:
-    """The pool that ``device`` belongs to: the first whose selector takes it; None where none does.
-
-    Two selectors may well take the same device. It must not be offered twice, so the order of the pools decides.
-    """
-    return next((pool for pool in pools if selects(pool.selector, device)), None)
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -122,7 +122,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "look at dmesg for a card whose firmware resets or hangs; it is used again as soon as it answers",
     ),
     Code.NO_ACTIVE_PORT: (
-        "{device} has no active InfiniBand port ({detail})",
+        "{device} has no active {layer} port ({detail})",
         "look at the cable, the switch port and the subnet manager",
     ),
     Code.NO_SUBNET_MANAGER: (

@@ -116,7 +116,7 @@ class TestTheDocumentsPod:
         assert {own, "rdma_cm"} == nodes_inside(kubectl, "rdma-test")
         assert [agent.hca_names()[own]] == agent.containers()["default/rdma-test"]
 
-    def test_its_seat_is_known_to_be_held(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
+    def test_its_seat_is_known_to_be_held(self, agent: InstalledAgent) -> None:
         """The agent reads the real kubelet's checkpoint: this pod's seat is held, and no other."""
         waiting.until(lambda: len(agent.held()) == 1, "one seat to be held")
 

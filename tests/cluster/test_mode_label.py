@@ -1,13 +1,12 @@
 """The node's label on real programs: it picks the mode at once, and no pod is hurt by its change.
 
-It answers for what the real API server, scheduler and kubelet make of it. It must not test the decisions one by one.
+It answers for what the real API server, scheduler and kubelet make of it. It must not test each decision.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from test_document import end_first_process, example_pod, main_container, remove, uverbs_inside
 
 from harness import waiting
 from harness.cluster import Cluster
@@ -16,6 +15,7 @@ from harness.kubelet import NodeSettings
 from harness.objects import Node, Pod
 from installed_agent import InstalledAgent, installed_agent, offered
 from railside_proto.names import MODE_LABEL
+from test_document import end_first_process, example_pod, main_container, remove, uverbs_inside
 
 HARDWARE = {"feature.node.kubernetes.io/rdma.available": "true"}
 SHARES = 8 * 16

@@ -22,10 +22,14 @@ from railside_proto.reasons import Code
             Code.NO_ACTIVE_PORT,
             id="active-on-ethernet-alone",
         ),
+        pytest.param((port(link_layer=LinkLayer.ETHERNET),), None, id="ethernet-active"),
+        pytest.param(
+            (port(PortState.INIT, link_layer=LinkLayer.ETHERNET),), Code.NO_ACTIVE_PORT, id="ethernet-not-active"
+        ),
     ],
 )
 def test_illness(ports: tuple[Port, ...], expected: Code | None) -> None:
-    """An HCA is sound while one of its InfiniBand ports is active, and else says why (B-DP-10, B-DP-37)."""
+    """An HCA is sound while a port of its kind is active, and else says why (B-DP-10, B-DP-37)."""
     why = illness(hca(0, ports=ports))
     assert expected == (why.code if why else None)
 
@@ -35,3 +39,10 @@ def test_the_state_of_each_port_is_told() -> None:
     why = illness(hca(0, ports=(port(PortState.DOWN), port(PortState.INIT, number=2))))
     assert why is not None
     assert "(port 1 is DOWN, port 2 is INIT)" in why.sentence
+
+
+def test_ethernet_is_called_ethernet() -> None:
+    """The reason of a RoCE device does not speak of InfiniBand."""
+    why = illness(hca(0, ports=(port(PortState.DOWN, link_layer=LinkLayer.ETHERNET),)))
+    assert why is not None
+    assert why.sentence == "mlx5_0 has no active Ethernet port (port 1 is DOWN)"

@@ -10,7 +10,7 @@ from tests.unit.builders import hca_names, left_out, seen
 
 from railside_agent.gpu_ids import locate
 from railside_proto.machine import LinkLayer, Machine, NetnsMode, PortState, path_class
-from railside_proto.pool import Functions, Pool, Selector, pool_of
+from railside_proto.pool import Functions, Pool, Selector
 from railside_proto.reasons import Code
 
 _ROCE = Selector(link_layer=LinkLayer.ETHERNET)
@@ -205,9 +205,10 @@ def test_a_machine_is_what_its_text_says(path: Path, make_tree: MakeTree) -> Non
 
 def test_two_pools_share_a_machine(make_tree: MakeTree) -> None:
     """InfiniBand and RoCE HCAs of one machine each belong to their own pool."""
-    pools = [Pool(resource="example.org/ib"), Pool(resource="example.org/roce", selector=_ROCE)]
+    infiniband = Pool(resource="example.org/ib")
+    pools = [infiniband, Pool(resource="example.org/roce", selector=_ROCE, earlier=(infiniband.selector,))]
     machine = seen(make_tree("infiniband-beside-roce"), *(pool.selector for pool in pools))
-    found = {hca.name: pool.name for hca in machine.hcas if (pool := pool_of(hca, pools)) is not None}
+    found = {hca.name: pool.name for hca in machine.hcas for pool in pools if pool.takes(hca)}
     assert (found, machine.excluded) == ({"mlx5_0": "ib", "mlx5_1": "roce", "mlx5_2": "ib", "mlx5_3": "roce"}, ())
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from railside_agent.settings import descriptions
 from railside_main.agent import main
 
 _PROGRAM = [sys.executable, "-c", "from railside_main.agent import main; raise SystemExit(main())"]
 _SECONDS = 20.0
+_SAID = {"root", "resyncSeconds", "logLevel"}
 
 
 @pytest.fixture(autouse=True)
@@ -33,18 +35,12 @@ def test_config_prints_each_value_and_its_source(
     status = main(["config", "--config", str(file), "--root", "/host"])
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
     assert status == 0
-    assert [
-        ["root", '"/host"', "--root"],
-        ["hostRoot", '""', "default"],
-        ["kubeletDir", '"/var/lib/kubelet"', "default"],
-        ["listenHost", '"127.0.0.1"', "default"],
-        ["listenPort", "9471", "default"],
-        ["resyncSeconds", "5.0", str(file)],
-        ["portPollSeconds", "1.0", "default"],
-        ["debounceMilliseconds", "50", "default"],
-        ["logLevel", '"debug"', "RAILSIDE_AGENT_LOG_LEVEL"],
-        ["logFormat", '"auto"', "default"],
-    ] == lines
+    told = {key: (value, source) for key, value, source in lines}
+    assert list(descriptions()) == [line[0] for line in lines]
+    assert told["root"] == ('"/host"', "--root")
+    assert ("5.0", str(file)) == told["resyncSeconds"]
+    assert told["logLevel"] == ('"debug"', "RAILSIDE_AGENT_LOG_LEVEL")
+    assert {"default"} == {source for key, (_, source) in told.items() if key not in _SAID}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +71,14 @@ def test_bad_settings_are_one_line_and_status_2(
     told = capsys.readouterr().err
     assert (status, told.count("\n")) == (2, 1)
     assert told.startswith("railside-agent: " + sentence.format(file=file))
+
+
+def test_without_a_node_or_a_mode_it_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent that could never read its node's label says in one line what to set; config still prints."""
+    status = main(["run"])
+    told = capsys.readouterr().err
+    assert (status, told.count("\n"), main(["config"])) == (2, 1, 0)
+    assert told.startswith("railside-agent: nodeName is not set")
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--unknown"]])
@@ -115,7 +119,7 @@ def test_a_taken_port_is_a_sentence_and_status_1(tmp_path: Path) -> None:
 @contextmanager
 def _started(root: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
     """The program on a machine without anything."""
-    flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port)]
+    flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port), "--mode", "ib-shared"]
     with subprocess.Popen([*_PROGRAM, "run", *flags], stderr=subprocess.PIPE, text=True) as agent:  # noqa: S603 -- our own program
         try:
             yield agent

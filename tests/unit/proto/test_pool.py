@@ -3,7 +3,7 @@ from tests.unit.builders import hca, port
 
 from railside_proto.machine import LinkLayer, PciAddress, RdmaDevice
 from railside_proto.names import RESOURCE
-from railside_proto.pool import Functions, Mode, Pool, Selector, pool_of, selects
+from railside_proto.pool import Functions, Mode, Pool, Selector, selects
 
 
 def test_a_pool_is_called_by_the_last_word_of_its_resource() -> None:
@@ -12,8 +12,14 @@ def test_a_pool_is_called_by_the_last_word_of_its_resource() -> None:
 
 
 def test_the_default_pool_is_the_platforms() -> None:
-    """Without settings the platform's resource is offered, one container an HCA."""
-    assert Pool(resource=RESOURCE, mode=Mode.IB_SHARED, share=1) == Pool()
+    """Without settings the platform's resource is offered, for InfiniBand devices."""
+    assert (Pool().resource, Pool().selector.link_layer) == (RESOURCE, LinkLayer.INFINIBAND)
+
+
+@pytest.mark.parametrize(("mode", "share"), [(Mode.IB_SHARED, 1), (Mode.IB_SHARED_MULTI, 4), (None, 0)])
+def test_how_many_containers_an_hca_may_serve(mode: Mode | None, share: int) -> None:
+    """One, or the pool's number, or none where nobody chose a mode."""
+    assert share == Pool(shares_per_hca=4).share(mode)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +66,9 @@ def test_what_a_selector_takes(selector: Selector, device: RdmaDevice, *, expect
 
 def test_a_device_that_two_pools_want_is_the_first_ones() -> None:
     """No device stands behind two pools, and their order decides."""
-    infiniband = Pool(resource="example.org/ib")
-    roce = Pool(resource="example.org/roce", selector=Selector(link_layer=LinkLayer.ETHERNET))
-    found = [
-        pool_of(device, pools) for device in (_BOTH, _ROCE) for pools in ([infiniband, roce], [roce, infiniband])
-    ]
-    assert found == [infiniband, roce, roce, roce]
-    assert pool_of(_SOFTWARE, [infiniband, roce]) is None
+    roce, infiniband = Selector(link_layer=LinkLayer.ETHERNET), Selector()
+    first, second = Pool(selector=infiniband), Pool(selector=roce, earlier=(infiniband,))
+    assert [pool.takes(_BOTH) for pool in (first, second)] == [True, False]
+    assert [pool.takes(_ROCE) for pool in (first, second)] == [False, True]
+    assert Pool(selector=roce).takes(_BOTH)
+    assert not first.takes(_SOFTWARE)
