@@ -31,6 +31,8 @@ DAEMONSET = REPOSITORY / "deploy/agent/daemonset.yaml"
 RBAC = REPOSITORY / "deploy/agent/rbac.yaml"
 MACHINE = REPOSITORY / "tests/machines/ecs.hpcpni3.45xlarge.machine"
 NAMESPACE = "railside"
+HARDWARE = {"feature.node.kubernetes.io/rdma.available": "true"}
+"""What node-feature-discovery says of such a machine: by the mode's label alone an agent would go with it."""
 KUBELET_FOLDER = "/var/lib/kubelet"
 
 _ASK = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1], timeout=5).read().decode())"

@@ -17,7 +17,7 @@ from harness.commands import CommandError
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import ContainerStatus, Pod
-from installed_agent import EXAMPLE, NAMESPACE, InstalledAgent, installed_agent
+from installed_agent import EXAMPLE, HARDWARE, NAMESPACE, InstalledAgent, installed_agent
 from railside_proto.names import CONTAINER_INFO, MODE_LABEL, RESOURCE, TOPOLOGY_DIR
 
 CAP_IPC_LOCK = 14
@@ -27,7 +27,7 @@ CAP_MKNOD = 27
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node as the document asks for: the label, and topologyManagerPolicy best-effort."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={MODE_LABEL: "ib-shared"})
+    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
     with installed_agent(cluster, settings) as installed:
         installed.await_offered(8)
         yield installed

@@ -13,11 +13,10 @@ from harness.cluster import Cluster
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import Node, Pod
-from installed_agent import InstalledAgent, installed_agent, offered
+from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
 from railside_proto.names import MODE_LABEL
 from test_document import end_first_process, example_pod, main_container, remove, uverbs_inside
 
-HARDWARE = {"feature.node.kubernetes.io/rdma.available": "true"}
 SHARES = 8 * 16
 
 
