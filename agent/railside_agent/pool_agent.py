@@ -133,7 +133,7 @@ class PoolAgent:
         while True:
             await offer.until(self._is_wanted)
             await first_of(self._registrar.run(), offer.until(lambda now: not self._is_wanted(now)))
-            self._registrar.rest()
+            await self._registrar.rest()
 
     async def _tell_changes(self) -> Never:
         before, mode = Offer(), None

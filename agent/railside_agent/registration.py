@@ -76,9 +76,10 @@ class Registrar:
                         await self._until_another_kubelet(kubelet, watch)
                         pause = FIRST_RETRY_SECONDS
 
-    def rest(self) -> None:
-        """Say that nothing is to be registered now; for when ``run`` has been cancelled for that."""
+    async def rest(self) -> None:
+        """Say that nothing is to be registered now, and let the kubelet clean up; behind a ``run`` that was ended."""
         self._say(registered=False, detail=NOT_TRIED.detail)
+        await asyncio.sleep(FIRST_RETRY_SECONDS)
 
     async def _found(self, watch: FolderWatch) -> _Identity:
         while (kubelet := await _identity(self._kubelet)) is None:
