@@ -95,7 +95,7 @@ class World(RuleBasedStateMachine):
         before = {card.number: self.node.users(card) for card in self.node.cards}
         kept = self._kept(pod, seats)
         decision = self.node.start(pod, seats)
-        self._judge(pod, seats, before, kept, decision)
+        self._judge(seats, before, kept, decision)
         self.settle()
 
     @precondition(lambda self: any(not pod.over for pod in self.node.pods.values()))
@@ -302,7 +302,6 @@ class World(RuleBasedStateMachine):
 
     def _judge(
         self,
-        pod: Pod,
         seats: tuple[str, ...],
         before: dict[int, set[str]],
         kept: dict[str, str],
