@@ -13,8 +13,8 @@ from railside_agent.starts import START_DEADLINE_SECONDS, ContainerStarts, text_
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code, Reason, reason
 
-BIND_DEADLINE_SECONDS: Final = 0.05
-"""Allocate holds up every pod of the node."""
+BIND_DEADLINE_SECONDS: Final = 2.0
+"""Allocate holds up every pod of the node, but a refusal fails this one for good: a slow disk is waited for."""
 
 
 class AllocateStarts(ContainerStarts):

@@ -79,12 +79,12 @@ async def test_nodes_that_cannot_be_made_refuse(tmp_path: Path, written: LogLine
 
 @pytest.mark.looptime
 async def test_a_disk_that_hangs_refuses(bench: Bench) -> None:
-    """Allocate holds up the whole node, so it waits for no disk."""
+    """Allocate holds up the whole node, so it waits a short while for a disk, and not for ever."""
     bench.outlook.answers.clear()
     code, sentence = _refusal(await bench.starts.deal(SEATS))
     bench.outlook.answers.set()
     assert (code, "it took too long" in sentence) == (Code.DEVICE_DIRECTORY_FAILED, True)
-    assert asyncio.get_running_loop().time() < 1
+    assert asyncio.get_running_loop().time() < 5
 
 
 async def test_a_container_starts_on_what_it_was_dealt(bench: Bench) -> None:
