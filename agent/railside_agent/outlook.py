@@ -136,14 +136,14 @@ class Outlook:
 
     def list_now(self, bindings: tuple[Binding, ...]) -> tuple[Offer, float]:
         """The list on what is known now, and when that was."""
+        self._loop = asyncio.get_running_loop()
         evidence, books = self.evidence(bindings), self.books
         self.books, made = offer(evidence.situation, books, self.pool, self.rules)
-        self._recorder.listed(self.pool.name, evidence, books, made)
+        self._recorder.listed(self.pool.name, evidence, books, self.books, made)
         return made, evidence.situation.now
 
     async def refresh(self) -> None:
         """Read the kubelet's checkpoint now."""
-        self._loop = asyncio.get_running_loop()
         await self.sight.checkpoint.read_now()
 
     async def look(self) -> object:
@@ -152,10 +152,11 @@ class Outlook:
 
     def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
         """Decide a start on what is known now. Called in a worker's thread, and reads no file."""
-        evidence, tolerated = self.evidence(bindings), enforced(self.sight.pods.value)
-        decision = decide_start(seats, evidence.situation, self.books, self.pool, self.rules, enforced=tolerated)
+        # The loop may make another list meanwhile.
+        evidence, books, tolerated = self.evidence(bindings), self.books, enforced(self.sight.pods.value)
+        decision = decide_start(seats, evidence.situation, books, self.pool, self.rules, enforced=tolerated)
         if self._loop is not None:
-            kept = (self.pool.name, evidence, seats, tolerated, decision)
+            kept = (self.pool.name, evidence, books, seats, tolerated, decision)
             self._loop.call_soon_threadsafe(self._recorder.started, *kept)
         return decision, evidence.situation.machine or Machine()
 
