@@ -7,7 +7,7 @@ import asyncio
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Never
+from typing import Final, Never
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -30,6 +30,9 @@ from railside_agent.tidings import of_machine
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Machine
 from railside_runtime.probes import ProbeServer
+
+FLUSH_SECONDS: Final = 0.3
+"""How long a disk may hold up the agent's end."""
 
 
 class Agent:
@@ -79,6 +82,14 @@ class Agent:
 
     async def run(self) -> Never:
         """Serve until cancelled. Raises an ExceptionGroup when a part breaks; a ListenError is a taken port."""
+        try:
+            await self._serve()
+        finally:
+            # What was decided last is what one will want to know.
+            await asyncio.to_thread(self._recorder.flush, FLUSH_SECONDS)
+        raise AssertionError("every task of the group runs for ever")
+
+    async def _serve(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
             tasks.create_task(self._checkpoint.run(), name="checkpoint")
@@ -89,7 +100,6 @@ class Agent:
             tasks.create_task(self._cross_check(), name="cross-check")
             for pool in self._pools:
                 tasks.create_task(pool.run(), name=f"pool {pool.name}")
-        raise AssertionError("every task of the group runs for ever")
 
     def view(self) -> View:
         """The parts as they are now."""
@@ -118,8 +128,12 @@ class Agent:
 
     async def _tell_changes(self) -> Never:
         before: Machine | None = None
+        heard = 0
         async for look in self._watch.inventory.latest.changes():
             if look is not None:
+                if self._watch.heard > heard:
+                    self._recorder.note("kernel messages", heard=self._watch.heard - heard)
+                    heard = self._watch.heard
                 self._teller.tell(of_machine(before, look.machine))
                 before = look.machine
         raise AssertionError("a cell's changes have no end")

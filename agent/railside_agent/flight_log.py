@@ -38,6 +38,8 @@ class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began"):
     topology: TopologySource
     pools: tuple[PoolRules, ...]
     at: str
+    dropped: int = 0
+    """How many batches of lines the disk was too slow for since the agent's start: what they said is missing."""
 
 
 class TreeSeen(msgspec.Struct, frozen=True, kw_only=True, tag="tree"):
@@ -85,7 +87,7 @@ class ListMade(msgspec.Struct, frozen=True, kw_only=True, tag="list"):
     changed: dict[str, SeatLine | None]
     """Seats that are other than in the list before; None for those that left."""
     books: Books | None = None
-    """What the list was made from, in the first of a file."""
+    """What the list was made from, in the first of a file; after that, what the list before left."""
 
 
 class StartMade(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
@@ -100,6 +102,8 @@ class StartMade(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     refusal: Code | None = None
     dealt: bool = False
     """Whether it was decided when the seats were dealt, for good (``binding: allocate``)."""
+    books: Books | None = None
+    """What it was decided with, where that is not what the list before left: another may have been made since."""
 
 
 Entry = Began | TreeSeen | PortsSeen | CheckpointSeen | Note | ListMade | StartMade
@@ -185,9 +189,18 @@ def write(entries: Iterable[Entry]) -> bytes:
 
 
 def read(text: bytes) -> Iterator[Entry]:
-    """The entries of ``text``; a line that was cut by a power failure, or makes no sense, ends it."""
-    for line in text.splitlines():
+    """The entries of ``text``.
+
+    What follows a line that makes no sense, as a power failure or a full disk cuts it, is passed over up to the
+    next beginning: it would rest on what is missing.
+    """
+    whole = False
+    for line in filter(None, text.splitlines()):
         try:
-            yield _DECODER.decode(line)
+            entry = _DECODER.decode(line)
         except msgspec.MsgspecError:
-            return
+            whole = False
+            continue
+        whole = whole or isinstance(entry, Began)
+        if whole:
+            yield entry

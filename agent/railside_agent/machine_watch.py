@@ -54,6 +54,11 @@ class MachineWatch:
                 tasks.create_task(self._open_devices(self._verbs), name="devices of verbs")
         raise AssertionError("every task of the group runs for ever")
 
+    @property
+    def heard(self) -> int:
+        """How many messages of the kernel were heard so far."""
+        return self._uevents.counts["heard"]
+
     def sources(self) -> dict[str, str]:
         """Who tells of changes, and what keeps them from it."""
         up = "kernel messages are heard" if self._uevents.source_up.value else "kernel messages are not heard"

@@ -140,7 +140,7 @@ class Outlook:
         self._loop = asyncio.get_running_loop()
         evidence, books = self.evidence(bindings), self.books
         self.books, made = offer(evidence.situation, books, self.pool, self.rules)
-        self._recorder.listed(self.pool.name, evidence, books, made)
+        self._recorder.listed(self.pool.name, evidence, books, self.books, made)
         return made, evidence.situation.now
 
     async def refresh(self) -> None:
@@ -153,16 +153,17 @@ class Outlook:
 
     def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
         """Decide a start on what is known now. Called in a worker's thread, and reads no file."""
-        evidence, tolerated = self.evidence(bindings), enforced(self.sight.pods.value)
-        decision = decide_start(seats, evidence.situation, self.books, self.pool, self.rules, enforced=tolerated)
-        self._keep(partial(self._recorder.started, self.pool.name, evidence, tolerated, decision))
+        # The loop may make another list meanwhile.
+        evidence, books, tolerated = self.evidence(bindings), self.books, enforced(self.sight.pods.value)
+        decision = decide_start(seats, evidence.situation, books, self.pool, self.rules, enforced=tolerated)
+        self._keep(partial(self._recorder.started, self.pool.name, evidence, books, tolerated, decision))
         return decision, evidence.situation.machine or Machine()
 
     def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
         """Decide for seats that are dealt now. Called in a worker's thread, and reads no file."""
-        evidence = self.evidence(bindings)
-        decision = decide_deal(seats, evidence.situation, self.books, self.pool, self.rules)
-        self._keep(partial(self._recorder.started, self.pool.name, evidence, {}, decision, dealt=True))
+        evidence, books = self.evidence(bindings), self.books
+        decision = decide_deal(seats, evidence.situation, books, self.pool, self.rules)
+        self._keep(partial(self._recorder.started, self.pool.name, evidence, books, {}, decision, dealt=True))
         return decision, evidence.situation.machine or Machine()
 
     def _keep(self, keep: Callable[[], None]) -> None:

@@ -52,8 +52,11 @@ class DevicePlugin(DevicePluginBase):
         *,
         heard: Cell[float | None] | None = None,
         dealt: Callable[[tuple[str, ...]], None] = lambda _: None,
+        preferred: Callable[[tuple[str, ...]], None] = lambda _: None,
     ) -> None:
-        """List what ``offer`` holds; hand containers to ``starts``, and tell ``dealt`` which seats were dealt.
+        """List what ``offer`` holds; hand containers to ``starts``.
+
+        ``dealt`` is told which seats were dealt, and ``preferred`` which ones we would rather have dealt.
 
         ``heard`` is set to the moment at which the kubelet opened the list that it follows.
         """
@@ -61,6 +64,7 @@ class DevicePlugin(DevicePluginBase):
         self._starts = starts
         self._heard: Cell[float | None] = heard or Cell(None)
         self._dealt = dealt
+        self._preferred = preferred
         self._calls: Cell[int] = Cell(0)
         self.streams: Cell[int] = Cell(0)
         """How many ListAndWatch streams the kubelet holds open; 0 means that it does not listen to us."""
@@ -99,13 +103,13 @@ class DevicePlugin(DevicePluginBase):
         """Say which of the seats at hand the kubelet should deal; it asks only where there is a choice."""
         request = await _received(stream)
         with _counted(self._calls):
-            answers = [
-                pb.ContainerPreferredAllocationResponse(
-                    deviceIDs=preferred(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
-                )
-                for one in request.container_requests
-            ]
+            answers = [self._answered(one) for one in request.container_requests]
             await stream.send_message(pb.PreferredAllocationResponse(container_responses=answers))
+
+    def _answered(self, asked: pb.ContainerPreferredAllocationRequest) -> pb.ContainerPreferredAllocationResponse:
+        seats = preferred(asked.available_deviceIDs, asked.must_include_deviceIDs, asked.allocation_size)
+        self._preferred(seats)
+        return pb.ContainerPreferredAllocationResponse(deviceIDs=seats)
 
     async def Allocate(self, stream: "Stream[pb.AllocateRequest, pb.AllocateResponse]") -> None:  # noqa: N802
         """Answer for each container; an error fails the pod for good, and is left to who cannot serve it later."""

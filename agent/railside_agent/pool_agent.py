@@ -67,6 +67,7 @@ class PoolAgent:
         self._plan = plan
         self._sight = sight
         self._teller = teller
+        self._recorder = recorder
         self._pool = pool = plan.rules.pool
         self._outlook = Outlook(plan.rules, sight, recorder)
         self._starts = _STARTS[plan.binding](
@@ -85,7 +86,11 @@ class PoolAgent:
             log=log,
         )
         self._plugin = DevicePlugin(
-            self._offering.offer, self._starts, heard=self._outlook.heard, dealt=self._tell_deal
+            self._offering.offer,
+            self._starts,
+            heard=self._outlook.heard,
+            dealt=self._tell_deal,
+            preferred=self._note_preference,
         )
         self._registrar = Registrar(pool, self._plugin, plan.kubelet_dir, log)
 
@@ -149,5 +154,9 @@ class PoolAgent:
     def _tell_restart(self, binding: Binding) -> None:
         self._teller.tell((of_restart(binding),))
 
+    def _note_preference(self, seats: tuple[str, ...]) -> None:
+        self._recorder.note("GetPreferredAllocation", pool=self.name, seats=seats)
+
     def _tell_deal(self, seats: tuple[str, ...]) -> None:
+        self._recorder.note("Allocate", pool=self.name, seats=seats)
         self._teller.tell(of_deal(seats, self._starts.bindings.value, self._sight.pods.value))

@@ -1,16 +1,14 @@
-"""Keeps the agent's last inputs and decisions on disk, in a ring of files: a flight recorder.
+"""Keeps the agent's last inputs and decisions, so that they can be decided again: a flight recorder.
 
-It must not hold anybody up: lines are written in a thread, and where the disk is too slow they are dropped and
-counted. Each file stands for itself, as the one before it may be gone.
+Each file stands for itself, as the one before it may be gone. It must not hold anybody up, and must not decide
+anything.
 """
 
-import queue
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.flight_log import (
@@ -28,21 +26,21 @@ from railside_agent.flight_log import (
     seat_lines,
     write,
 )
+from railside_agent.flight_ring import Ring
 from railside_agent.seats import Books, Offer
 from railside_agent.start_decision import Enforced, StartDecision
 from railside_proto.names import RECORDER_DIR
 
-FILES: Final = 8
-"""Of equal size: the ring loses an eighth at a time."""
 
-MOST_WAITING: Final = 256
-"""Batches of lines that may wait for the disk."""
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader of the present file has of one pool."""
 
-_PATTERN: Final = "flight-*.jsonl"
+    books: Books
+    lines: dict[str, SeatLine]
 
 
 class Recorder:
-    """The ring below one root."""
+    """The recording below one root. Lives on the event loop."""
 
     def __init__(
         self,
@@ -54,52 +52,49 @@ class Recorder:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Keep ``bytes_at_most``, nothing for 0; ``began`` is the head of each file, given the time."""
-        self._ring = _Ring(root / RECORDER_DIR, bytes_at_most // FILES, log) if bytes_at_most else None
+        self._ring = Ring(root / RECORDER_DIR, bytes_at_most, log) if bytes_at_most else None
         self._began = began
         self._now = now
         self._news = News()
-        self._lines: dict[str, dict[str, SeatLine]] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._room_for_notes = 0
 
-    @property
-    def dropped(self) -> int:
-        """How many batches the disk was too slow for."""
-        return self._ring.dropped if self._ring else 0
-
-    def listed(self, pool: str, evidence: Evidence, books: Books, offer: Offer) -> None:
-        """Keep that the list of ``pool`` was made from ``evidence`` and ``books``, where anything in it is new."""
+    def listed(self, pool: str, evidence: Evidence, before: Books, after: Books, offer: Offer) -> None:
+        """Keep that a list was made from ``evidence`` and the books ``before``, where anything in it is new."""
         if self._ring is None:
             return
-        fresh = self._ring.wants_a_new_file
-        if fresh:
-            self._start_over()
-        first = pool not in self._lines
+        head = self._head(self._ring)
+        kept = self._kept.get(pool)
         lines = seat_lines(offer)
-        changed = differences(self._lines.get(pool, {}), lines)
+        changed = differences(kept.lines if kept else {}, lines)
         news = tuple(self._news.of(evidence))
-        if not (fresh or first or changed or news):
+        if kept is not None and not (changed or news or after != kept.books):
             return
-        self._lines[pool] = lines
+        self._kept[pool] = _Kept(books=after, lines=lines)
         made = ListMade(
             at=self._time(),
             pool=pool,
             facts=facts_of(evidence.situation),
             changed=changed,
-            books=books if first else None,
+            books=None if kept else before,
         )
-        self._put(self._head(fresh=fresh), news, (made,), fresh=fresh)
+        self._put(self._ring, head, (*news, made))
 
     def started(
         self,
         pool: str,
         evidence: Evidence,
+        books: Books,
         enforced: Enforced,
         decision: StartDecision,
         *,
         dealt: bool = False,
     ) -> None:
-        """Keep what a start came to, or a dealing that decides for all starts."""
-        if self._ring is None or self._ring.is_broken or pool not in self._lines:
+        """Keep what a start came to, or a dealing that decides for all starts; it was decided with ``books``."""
+        if self._ring is None:
             return
+        head = self._head(self._ring)
+        kept = self._kept.get(pool)
         binding, refusal = outcome_of(decision)
         made = StartMade(
             at=self._time(),
@@ -110,90 +105,40 @@ class Recorder:
             binding=binding,
             refusal=refusal,
             dealt=dealt,
+            books=None if kept is not None and kept.books == books else books,
         )
-        self._put((), tuple(self._news.of(evidence)), (made,))
+        self._put(self._ring, head, (*self._news.of(evidence), made))
 
     def note(self, what: str, **facts: object) -> None:
-        """Keep something that decides nothing by itself."""
-        if self._ring is not None:
-            self._put((), (), (Note(at=self._time(), what=what, facts=facts),))
+        """Keep something that decides nothing by itself.
 
-    def _start_over(self) -> None:
+        At most a quarter of each file is notes: a storm of them must not push out what was decided.
+        """
+        if self._ring is None:
+            return
+        head = self._head(self._ring)
+        if self._room_for_notes <= 0:
+            return
+        note = Note(at=self._time(), what=what, facts=facts)
+        self._room_for_notes -= len(write((note,)))
+        last = Note(at=self._time(), what="no more notes in this file: there were too many")
+        self._put(self._ring, head, (note,) if self._room_for_notes > 0 else (note, last))
+
+    def flush(self, patience_seconds: float) -> bool:
+        """Wait until all is on disk, or for a while; whether it is. Blocks."""
+        return self._ring is None or self._ring.flush(patience_seconds)
+
+    def _head(self, ring: Ring) -> tuple[Entry, ...]:
+        """What a new file begins with, where one is due; nothing that was written before counts in it."""
+        if not ring.wants_a_new_file:
+            return ()
         self._news = News()
-        self._lines.clear()
+        self._kept.clear()
+        self._room_for_notes = ring.file_bytes // 4
+        return (msgspec.structs.replace(self._began(self._time()), dropped=ring.dropped),)
 
-    def _head(self, *, fresh: bool) -> tuple[Entry, ...]:
-        return (self._began(self._time()),) if fresh else ()
-
-    def _put(self, *parts: tuple[Entry, ...], fresh: bool = False) -> None:
-        if self._ring is not None:
-            self._ring.put(write(_chained(parts)), fresh=fresh)
+    def _put(self, ring: Ring, head: tuple[Entry, ...], entries: tuple[Entry, ...]) -> None:
+        ring.put(write((*head, *entries)), fresh=bool(head))
 
     def _time(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
-
-
-def _chained(parts: tuple[tuple[Entry, ...], ...]) -> Iterator[Entry]:
-    for part in parts:
-        yield from part
-
-
-class _Ring:
-    """The files, written by a thread of their own."""
-
-    def __init__(self, folder: Path, file_bytes: int, log: FilteringBoundLogger) -> None:
-        self._folder = folder
-        self._file_bytes = file_bytes
-        self._log = log
-        self._waiting: queue.Queue[tuple[bytes, bool]] = queue.Queue(MOST_WAITING)
-        self._put_bytes = 0
-        self._complained = False
-        self._file: Path | None = None
-        self.wants_a_new_file = True
-        self.is_broken = False
-        """Whether lines were dropped since the present file was begun."""
-        self.dropped = 0
-        threading.Thread(target=self._write_for_ever, name="recorder", daemon=True).start()
-
-    def put(self, lines: bytes, *, fresh: bool) -> None:
-        """Have ``lines`` written, in a new file if ``fresh``."""
-        try:
-            self._waiting.put_nowait((lines, fresh))
-        except queue.Full:
-            self.dropped += 1
-            # What follows would rest on lines that are missing.
-            self.is_broken = self.wants_a_new_file = True
-            return
-        self.is_broken = False if fresh else self.is_broken
-        self._put_bytes = len(lines) if fresh else self._put_bytes + len(lines)
-        self.wants_a_new_file = self.is_broken or self._put_bytes >= self._file_bytes
-
-    def _write_for_ever(self) -> None:
-        while True:
-            lines, fresh = self._waiting.get()
-            try:
-                self._write(lines, fresh=fresh)
-                self._complained = False
-            except OSError as error:
-                if not self._complained:
-                    self._log.warning("the recorder could not write", detail=str(error))
-                self._complained = True
-
-    def _write(self, lines: bytes, *, fresh: bool) -> None:
-        if fresh or self._file is None:
-            self._file = self._next_file()
-        with self._file.open("ab") as file:
-            file.write(lines)
-
-    def _next_file(self) -> Path:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files = sorted(self._folder.glob(_PATTERN))
-        for old in files[: max(0, len(files) - FILES + 1)]:
-            old.unlink(missing_ok=True)
-        number = int(files[-1].stem.rpartition("-")[2]) + 1 if files else 0
-        return self._folder / f"flight-{number:08d}.jsonl"
-
-
-def recorded(folder: Path) -> bytes:
-    """All lines that are kept in ``folder``, oldest first. Raises OSError."""
-    return b"".join(file.read_bytes() for file in sorted(folder.glob(_PATTERN)))

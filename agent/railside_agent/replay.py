@@ -23,7 +23,6 @@ from railside_agent.flight_log import (
     seat_lines,
 )
 from railside_agent.holders import read_checkpoint
-from railside_agent.pool_rules import PoolRules
 from railside_agent.seats import Books, offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import decide_deal, decide_start
@@ -42,7 +41,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(entries: Iterable[Entry]) -> Iterator[Replayed | Note | Began]:
-    """Every decision of ``entries`` once more, in order, and the notes in between."""
+    """Every decision of ``entries``, which begin with a ``Began``, once more, and the notes in between."""
     desk = _Desk()
     for entry in entries:
         match entry:
@@ -68,7 +67,7 @@ class _Desk:
         self._kept: dict[str, dict[str, SeatLine]] = {}
 
     def list_again(self, entry: ListMade) -> Replayed:
-        rules = self._rules(entry.pool)
+        rules = self._pools[entry.pool]
         before = entry.books or self._books.get(entry.pool, Books())
         self._books[entry.pool], made = offer(self._situation(entry.facts), before, rules.pool, rules.rules)
         kept = {} if entry.books is not None else self._kept.get(entry.pool, {})
@@ -84,13 +83,15 @@ class _Desk:
         )
 
     def start_again(self, entry: StartMade) -> Replayed:
-        rules = self._rules(entry.pool)
-        books = self._books.get(entry.pool, Books())
+        rules = self._pools[entry.pool]
+        books = entry.books or self._books.get(entry.pool, Books())
         situation = self._situation(entry.facts)
         if entry.dealt:
             decision = decide_deal(entry.seats, situation, books, rules.pool, rules.rules)
         else:
-            decision = decide_start(entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced)
+            decision = decide_start(
+                entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced
+            )
         binding, refusal = outcome_of(decision)
         was = _outcome(entry.binding.hcas if entry.binding else (), entry.refusal)
         now = _outcome(binding.hcas if binding else (), refusal)
@@ -100,9 +101,6 @@ class _Desk:
             what=f"start of {', '.join(entry.seats)}: {now}",
             differences=() if (binding, refusal) == (entry.binding, entry.refusal) else (f"was {was}, is {now}",),
         )
-
-    def _rules(self, pool: str) -> PoolRules:
-        return self._pools[pool]
 
     def _situation(self, facts: Situation) -> Situation:
         raw, content = self.inputs.raw, self.inputs.content

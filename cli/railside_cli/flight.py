@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from railside_agent.flight_log import Began, Note, read
-from railside_agent.recorder import recorded
+from railside_agent.flight_ring import recorded
 from railside_agent.replay import Replayed, replay
 from railside_cli.exit_status import FINDING, FINE, UNREACHABLE
 
@@ -45,14 +45,20 @@ def _print(steps: Iterable[Step], decided: list[Replayed], differing: list[Repla
 
 def _line(step: Step) -> str:
     match step:
-        case Began(version=version, at=at):
-            return f"{_clock(at)}  [bold]agent {escape(version)}[/]"
-        case Note(at=at, what=what):
-            return f"{_clock(at)}  [dim]{escape(what)}[/]"
+        case Began(version=version, at=at, dropped=dropped):
+            lost = f", which could not keep {dropped} lots of lines: the disk was too slow" if dropped else ""
+            return f"{_clock(at)}  [bold]agent {escape(version)}[/]{lost}"
+        case Note(at=at, what=what, facts=facts):
+            said = "".join(f" {key}={_value(fact)}" for key, fact in facts.items())
+            return f"{_clock(at)}  [dim]{escape(what + said)}[/]"
         case Replayed():
             lines = [f"{_clock(step.at)}  {escape(step.what)}"]
             lines += [f"              [red]{escape(one)}[/]" for one in step.differences]
             return "\n".join(lines)
+
+
+def _value(fact: object) -> str:
+    return ",".join(map(str, fact)) if isinstance(fact, list) else str(fact)
 
 
 def _clock(at: str) -> str:
