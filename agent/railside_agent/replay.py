@@ -90,7 +90,9 @@ class _Desk:
         if entry.dealt:
             decision = decide_deal(entry.seats, situation, books, rules.pool, rules.rules)
         else:
-            decision = decide_start(entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced)
+            decision = decide_start(
+                entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced
+            )
         binding, refusal = outcome_of(decision)
         was = _outcome(entry.binding.hcas if entry.binding else (), entry.refusal)
         now = _outcome(binding.hcas if binding else (), refusal)
