@@ -49,6 +49,18 @@ test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 cluster: setup ## the same real cluster for a person, with kubectl ready
 	tests/cluster/run --shell
 
+.PHONY: bench
+bench: setup ## what is measured, each with its floor, in under 5 minutes
+	$(BIN)/python -m benchmarks --profile short
+
+.PHONY: bench-full
+bench-full: setup ## the same with more samples and longer rests
+	$(BIN)/python -m benchmarks --profile full
+
+.PHONY: bench-doc
+bench-doc: setup ## docs/performance.md from the last run
+	$(BIN)/python -m benchmarks --document
+
 .PHONY: image
 image: setup ## the image, as an OCI layout in build/image (needs root once, and mmdebstrap)
 	$(BIN)/python deploy/image/build.py

@@ -64,8 +64,10 @@ class Registrar:
     async def run(self) -> Never:
         """Stay registered. Tries with one and the same kubelet come ever more slowly, a new one is met at once."""
         pause = FIRST_RETRY_SECONDS
+        # The kubelet writes its checkpoint into the same folder, several times for each pod.
+        sockets = {self._kubelet.name, self._socket.name}
         while True:
-            async with FolderWatch(self._folder, self._log) as watch:
+            async with FolderWatch(self._folder, self._log, only=sockets) as watch:
                 kubelet = await self._found(watch)
                 began = asyncio.get_running_loop().time()
                 await self._serve_once(kubelet, watch)

@@ -98,17 +98,26 @@ def live_bindings(now: Situation, pool: Pool) -> tuple[Binding, ...]:
     """Bindings whose seats their pod still holds, by the checkpoint; all of them where that is in doubt."""
     if now.doubtful:
         return now.bindings
-    entries = _live_entries(now, pool)
+    pods = _pods_by_seat(_live_entries(now, pool))
     return tuple(
         one
         for one in now.bindings
         # What is bound when it is dealt is in use before the checkpoint can show it.
-        if now.in_flight.issuperset(one.seats) or any(_is_of(one, entry) for entry in entries)
+        if now.in_flight.issuperset(one.seats) or _is_held(one, pods)
     )
 
 
-def _is_of(binding: Binding, entry: Entry) -> bool:
-    return binding.pod in {None, entry.pod} and not set(binding.seats).isdisjoint(entry.names)
+def _pods_by_seat(entries: Iterable[Entry]) -> dict[str, set[str]]:
+    pods: dict[str, set[str]] = {}
+    for entry in entries:
+        for name in entry.names:
+            pods.setdefault(name, set()).add(entry.pod)
+    return pods
+
+
+def _is_held(binding: Binding, pods: dict[str, set[str]]) -> bool:
+    holders = [pods[seat] for seat in binding.seats if seat in pods]
+    return bool(holders) if binding.pod is None else any(binding.pod in one for one in holders)
 
 
 def _live_entries(now: Situation, pool: Pool) -> list[Entry]:

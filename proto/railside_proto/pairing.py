@@ -57,8 +57,9 @@ def choose(gpus: Sequence[Gpu], candidates: Sequence[Candidate], needed: Mapping
 
 def nearest(gpu: Gpu, hcas: Sequence[Hca]) -> tuple[Hca, ...]:
     """Those of ``hcas`` that no other is nearer to ``gpu`` than."""
-    best = min((path_class(gpu, hca) for hca in hcas), default=None)
-    return tuple(hca for hca in hcas if path_class(gpu, hca) is best)
+    paths = [path_class(gpu, hca) for hca in hcas]
+    best = min(paths, default=None)
+    return tuple(hca for hca, path in zip(hcas, paths, strict=True) if path is best)
 
 
 def _count(candidates: Sequence[Candidate], zone: str) -> int:
