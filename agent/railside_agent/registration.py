@@ -79,7 +79,7 @@ class Registrar:
                         pause = FIRST_RETRY_SECONDS
 
     async def rest(self) -> None:
-        """Say that nothing is to be registered now, and let the kubelet clean up; behind a ``run`` that was ended."""
+        """Say that nothing is to be registered now, and let the kubelet clean up behind a ``run`` that ended."""
         self._say(registered=False, detail=NOT_TRIED.detail)
         await asyncio.sleep(FIRST_RETRY_SECONDS)
 
