@@ -17,7 +17,7 @@ from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
 from railside_agent.patient_look import look_once
 from railside_agent.status import nothing_found
-from railside_cli.demo import play
+from railside_cli.demo.play import play
 from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
 from railside_cli.flight import show
 from railside_cli.topo import answer, ill, picture, verdict

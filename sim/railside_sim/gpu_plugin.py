@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from grpclib.server import Stream
 
 _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
+_DEV: Final = "/dev/"
 _REGISTER_S: Final = 15.0
 """The real kubelet may take 10 s to say that it cannot dial back."""
 
@@ -83,6 +84,8 @@ class GpuPlugin(DevicePluginBase):
         self.asked: list[Asked] = []
         self.envs: dict[str, str] = {}
         """What an Allocate answers beside the GPUs' ids."""
+        self.nodes: dict[str, tuple[str, ...]] = {}
+        """Device nodes of the host that an Allocate hands over, by id: so plain plugins of other devices do."""
         self.before_answer: Callable[[], Awaitable[None]] = _at_once
         """Awaited in each Allocate, after the call has been noted."""
         self._folder = folder
@@ -159,8 +162,7 @@ class GpuPlugin(DevicePluginBase):
         request = await stream.recv_message() or pb.AllocateRequest()
         kept = [self._keep("allocate", container.devices_ids).ids for container in request.container_requests]
         await self.before_answer()
-        answers = [pb.ContainerAllocateResponse(envs={_VISIBLE: ",".join(ids), **self.envs}) for ids in kept]
-        await stream.send_message(pb.AllocateResponse(container_responses=answers))
+        await stream.send_message(pb.AllocateResponse(container_responses=map(self._answer, kept)))
 
     async def PreStartContainer(  # noqa: N802 - the wire's name
         self, stream: "Stream[pb.PreStartContainerRequest, pb.PreStartContainerResponse]"
@@ -183,6 +185,15 @@ class GpuPlugin(DevicePluginBase):
         chosen = self._preference(asked) if self._preference is not None else ()
         return pb.ContainerPreferredAllocationResponse(deviceIDs=chosen)
 
+    def _answer(self, ids: Collection[str]) -> pb.ContainerAllocateResponse:
+        paths = dict.fromkeys(path for device in ids for path in self.nodes.get(device, ()))
+        return pb.ContainerAllocateResponse(
+            envs={_VISIBLE: ",".join(ids), **self.envs},
+            devices=[
+                pb.DeviceSpec(host_path=path, container_path=_inside(path), permissions="rw") for path in paths
+            ],
+        )
+
     def _keep(self, call: str, ids: Collection[str]) -> Asked:
         self.asked.append(Asked(call=call, ids=tuple(sorted(ids))))
         return self.asked[-1]
@@ -190,3 +201,8 @@ class GpuPlugin(DevicePluginBase):
     def _device(self, device: str, node: int | None) -> pb.Device:
         topology = None if node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=node)])
         return pb.Device(ID=device, health="Unhealthy" if device in self._sick else "Healthy", topology=topology)
+
+
+def _inside(path: str) -> str:
+    """A node stands in the container where it stands on the host, which may be a folder that plays one."""
+    return _DEV + path.partition(_DEV)[2]
