@@ -20,7 +20,7 @@ from benchmarks.files_alone import FilesAlone
 from benchmarks.pods import Node
 from benchmarks.programs import agent_program, module_program
 from benchmarks.start_up import taking_turns
-from railside_agent.recorder import recorded
+from railside_agent.flight_ring import recorded
 from railside_proto.names import RECORDER_DIR
 from railside_sim.plugin_client import PluginClient
 

@@ -70,9 +70,9 @@ def _case(
 
 
 def test_a_container_gets_hcas_in_the_order_of_its_seats() -> None:
-    """HCAs are those of each seat's zone, as they are called now, and the binding is locked to the pod."""
+    """Seats come in order, whatever the kubelet's; HCAs are of each one's zone, and locked to the pod."""
     bound = _case("n1-s0", "n0-s0").bound()
-    expected = Binding(seats=("n1-s0", "n0-s0"), hcas=(address(3), address(1)), pod="p")
+    expected = Binding(seats=("n0-s0", "n1-s0"), hcas=(address(1), address(3)), pod="p")
     assert expected == bound.binding
 
 

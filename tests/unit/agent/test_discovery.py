@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit.agent.situations import POOL, RULES
 from tests.unit.builders import (
     ETHERNET,
     FUNCTION,
@@ -19,9 +20,9 @@ from tests.unit.builders import (
 )
 
 from railside_agent.kubelet_messages import device_list
-from railside_agent.seats import offer
+from railside_agent.seats import Books, offer
+from railside_agent.situation import Situation
 from railside_proto.machine import DeviceNode, NetnsMode, PortState
-from railside_proto.pool import Pool
 from railside_proto.reasons import Code
 from railside_sim.stand_in_nodes import StandInNodes
 
@@ -165,8 +166,8 @@ def test_absurd_numbers_break_nothing(tmp_path: Path, place: str, content: str) 
     root = tree(TWO_NUMA + ONE_HCA, tmp_path)
     (root / "sys" / place).write_text(content + "\n")
     found = seen(root)
-    seats = offer(found, Pool())
-    assert len(found.hcas) == len(device_list(seats).devices)
+    _, made = offer(Situation(machine=found), Books(), POOL, RULES)
+    assert len(found.hcas) == len(device_list(made).devices)
     assert msgspec.json.encode(found)
 
 

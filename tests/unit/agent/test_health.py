@@ -22,15 +22,22 @@ from railside_proto.reasons import Code
             Code.NO_ACTIVE_PORT,
             id="active-on-ethernet-alone",
         ),
-        pytest.param((port(link_layer=LinkLayer.ETHERNET),), None, id="ethernet-active"),
-        pytest.param(
-            (port(PortState.INIT, link_layer=LinkLayer.ETHERNET),), Code.NO_ACTIVE_PORT, id="ethernet-not-active"
-        ),
     ],
 )
 def test_illness(ports: tuple[Port, ...], expected: Code | None) -> None:
     """An HCA is sound while a port of its kind is active, and else says why (B-DP-10, B-DP-37)."""
     why = illness(hca(0, ports=ports))
+    assert expected == (why.code if why else None)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [(PortState.ACTIVE, None), (PortState.INIT, Code.NO_ACTIVE_PORT)],
+    ids=["active", "init"],
+)
+def test_illness_of_a_pool_of_ethernet_devices(state: PortState, expected: Code | None) -> None:
+    """A RoCE device is judged by its Ethernet ports, which wait for no subnet manager."""
+    why = illness(hca(0, ports=(port(state, link_layer=LinkLayer.ETHERNET),)), LinkLayer.ETHERNET)
     assert expected == (why.code if why else None)
 
 
@@ -43,6 +50,6 @@ def test_the_state_of_each_port_is_told() -> None:
 
 def test_ethernet_is_called_ethernet() -> None:
     """The reason of a RoCE device does not speak of InfiniBand."""
-    why = illness(hca(0, ports=(port(PortState.DOWN, link_layer=LinkLayer.ETHERNET),)))
+    why = illness(hca(0, ports=(port(PortState.DOWN, link_layer=LinkLayer.ETHERNET),)), LinkLayer.ETHERNET)
     assert why is not None
     assert why.sentence == "mlx5_0 has no active Ethernet port (port 1 is DOWN)"

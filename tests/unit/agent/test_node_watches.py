@@ -71,7 +71,7 @@ async def test_a_label_outlives_its_server(server: FakeApiServer, api: KubeApi, 
 
 
 async def test_pods_come_end_and_go(server: FakeApiServer, api: KubeApi, written: LogLines) -> None:
-    """A pod is alive, then ended; once its object is gone nothing is known of it any more."""
+    """A pod is alive, then ended, and that stays known when its object is gone."""
     watched = NodePods(api, "n1", written.log, QUICK)
     async with running(watched), asyncio.timeout(10):
         uid = server.put(PODS, "train", status={"phase": "Running"})["metadata"]["uid"]
@@ -79,8 +79,8 @@ async def test_pods_come_end_and_go(server: FakeApiServer, api: KubeApi, written
         server.put(PODS, "train", status={"phase": "Succeeded"})
         await watched.pods.until(lambda pods: pods.ended(uid) is True)
         server.delete(PODS, "train")
-        gone = await watched.pods.until(lambda pods: pods.ended(uid) is None)
-        assert gone.synced
+        gone = await watched.pods.until(lambda pods: uid not in pods.by_uid)
+        assert (gone.synced, gone.ended(uid)) == (True, True)
         assert {one.query["fieldSelector"] for one in server.asked} == {"spec.nodeName=n1"}
 
 

@@ -16,13 +16,16 @@ from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, port,
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
+from railside_agent.flight_log import Began
 from railside_agent.inventory import Inventory, Look
 from railside_agent.mode import Configured, NodeFacts
 from railside_agent.offering import Offering
 from railside_agent.outlook import Clock, Outlook, Sight
 from railside_agent.pods import Pod, Pods
+from railside_agent.pool_rules import PoolRules
 from railside_agent.port_states import PortStates
 from railside_agent.raw_machine import RawMachine
+from railside_agent.recorder import Recorder
 from railside_agent.rules import Rules
 from railside_agent.seats import Books, Offer
 from railside_agent.situation import Listed
@@ -37,6 +40,10 @@ from railside_sim.stand_in_nodes import StandInNodes
 
 _SECONDS = 5
 _STATE = "var/lib/railside/seats-infiniband-rdma.json"
+
+
+def _never_begun(at: str) -> Began:
+    raise AssertionError(f"nothing is kept, and a file was begun at {at}")
 
 
 class _Kernel(StandInNodes):
@@ -95,9 +102,11 @@ class _Stage:
             checkpoint=self.checkpoint,
             node=self.node,
             pods=self.pods,
+            holdings=Cell(None),
             clock=clock or (lambda: self.now),
         )
-        self.outlook = Outlook(POOL, by, sight, mode)
+        rules = PoolRules(pool=POOL, mode=mode, rules=by)
+        self.outlook = Outlook(rules, sight, Recorder(root, bytes_at_most=0, began=_never_begun, log=written.log))
         self.starts = ContainerStarts(
             Place(pool=POOL, root=root, style=Style()),
             outlook=self.outlook,

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.agent.situations import POOL
 
 from railside_agent.container_edits import Style
-from railside_agent.plans import plans, selectors
+from railside_agent.plans import plans
 from railside_agent.rules import Rules
 from railside_agent.settings import PoolSettings, Settings
 from railside_proto.machine import LinkLayer
@@ -24,16 +24,16 @@ _TWO = Settings(pools=(PoolSettings(), _ROCE), mode="ib-shared", shares_per_hca=
 def test_without_settings_there_is_the_platforms_pool() -> None:
     """One pool, by the node's label, bound at each start."""
     (plan,) = plans(Settings())
-    assert (POOL, "label", "start", Path("/")) == (plan.pool, plan.mode, plan.binding, plan.root)
+    assert (POOL, "label", "start", Path("/")) == (plan.rules.pool, plan.rules.mode, plan.binding, plan.root)
 
 
 def test_a_pool_says_what_it_has_of_its_own() -> None:
     """What a pool does not say is as for the whole node, in the order of the settings."""
     first, second = plans(_TWO)
     virtual = Selector(link_layer=LinkLayer.ETHERNET, functions=Functions.VIRTUAL, software=True)
-    assert (Pool(shares_per_hca=8), "ib-shared") == (first.pool, first.mode)
-    assert Pool(resource="example.com/roce", selector=virtual, shares_per_hca=4) == second.pool
-    assert second.mode == "ib-shared-multi"
+    assert (Pool(shares_per_hca=8), "ib-shared") == (first.rules.pool, first.rules.mode)
+    roce = Pool(resource="example.com/roce", selector=virtual, earlier=(Selector(),), shares_per_hca=4)
+    assert (roce, "ib-shared-multi") == (second.rules.pool, second.rules.mode)
 
 
 def test_the_rules_of_the_node_are_those_of_each_pool() -> None:
@@ -53,7 +53,7 @@ def test_the_rules_of_the_node_are_those_of_each_pool() -> None:
         report_held_unhealthy=True,
         gpu_resources=("example.com/gpu",),
     )
-    assert [expected, expected] == [plan.rules for plan in plans(settings)]
+    assert [expected, expected] == [plan.rules.rules for plan in plans(settings)]
 
 
 def test_the_style_differs_by_the_pools_place() -> None:
@@ -79,8 +79,3 @@ def test_the_rest_reaches_each_pool(binding: str) -> None:
         plan.kubelet_dir,
         plan.conflicting,
     )
-
-
-def test_a_machine_is_looked_at_for_every_pool() -> None:
-    """Discovery is told what any of the pools wants."""
-    assert [one.link_layer for one in selectors(_TWO)] == [LinkLayer.INFINIBAND, LinkLayer.ETHERNET]

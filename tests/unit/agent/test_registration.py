@@ -266,6 +266,6 @@ async def test_who_rests_says_that_there_is_nothing_to_offer(registrar: Registra
     async with _kubelet(kubelet_dir) as kubelet:
         async with _running(registrar):
             await _whole(kubelet)
-        registrar.rest()
+        await registrar.rest()
         assert registrar.state.value == NOT_TRIED
         await kubelet.until(lambda: kubelet.status_of().allocatable == 0)

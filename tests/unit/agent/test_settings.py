@@ -239,6 +239,7 @@ _EVERY: dict[str, tuple[str, object]] = {
     "recoverySeconds": ("2.5", 2.5),
     "resyncSeconds": ("5", 5.0),
     "portPollSeconds": ("3", 3.0),
+    "crossCheckSeconds": ("60", 60.0),
     "debounceMilliseconds": ("200", 200),
     "verbs": ("true", True),
     "recorderMegabytes": ("0", 0),

@@ -98,7 +98,7 @@ def test_a_machine_without_rdma_says_so() -> None:
 def test_functions_without_a_driver_are_no_rdma_devices() -> None:
     """Where InfiniBand functions are all there is, the driver is what is missing (B-DP-15)."""
     why = reason(Code.NO_DRIVER, address="0000:16:00.0", parent="")
-    told = nothing_offered(machine(excluded=(Excluded(name="0000:16:00.0", reason=why),)))
+    told = nothing_found(machine(excluded=(Excluded(name="0000:16:00.0", reason=why),)))
     assert told == reason(Code.NO_RDMA_DEVICES)
 
 

@@ -5,7 +5,6 @@ import pytest
 from tests.unit.builders import LogLines
 
 from railside_agent.event_book import Involved, Saying
-from railside_agent.mode import NodeFacts
 from railside_agent.pods import Pod, Pods
 from railside_agent.teller import Teller
 from railside_agent.tidings import Tiding
@@ -29,7 +28,7 @@ def said() -> list[Saying]:
 def make(written: LogLines, said: list[Saying]) -> _Make:
     """A teller of a node with one known pod."""
     pods = Cell(Pods(pods=(_TRAIN,), by_uid={"p": _TRAIN}))
-    return lambda node: Teller(written.log, node=node, facts=Cell(NodeFacts()), pods=pods, say=said.append)
+    return lambda node: Teller(written.log, node=node, pods=pods, say=said.append)
 
 
 @pytest.mark.parametrize(
