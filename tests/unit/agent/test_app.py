@@ -104,7 +104,10 @@ class _Node:
             "AllocResp": base64.b64encode(said).decode(),
         }
         content = msgspec.json.encode({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1})
+        # A kubelet that runs would write its own over it.
+        await self.kubelet.stop()
         await asyncio.to_thread(self.checkpoint.write_bytes, content)
+        await self.kubelet.start()
 
     async def seat_until(self, pod: Running, holds: Callable[[Any], bool]) -> None:
         """Return when it holds for a pod's seat: the status follows the machine, a moment later."""
