@@ -70,6 +70,7 @@ class World(RuleBasedStateMachine):
     @rule(count=_COUNTS, gpus=st.integers(0, 3), second=st.booleans(), pick=st.randoms())
     def admit(self, count: int, gpus: int, second: bool, pick: object) -> None:  # noqa: FBT001 -- drawn
         node = self.node
+        node.in_flight = frozenset()
         node.purge()
         # The kubelet writes its whole file anew at each allocation.
         node.readable = True
@@ -84,6 +85,18 @@ class World(RuleBasedStateMachine):
             # An init container's seats are used again by the main one.
             node.deal(pod, chosen, ())
         return self.settle()
+
+    @rule(which=_PICK)
+    def call_under_way(self, which: int) -> None:
+        free = self.node.free_ids()
+        if free:
+            self.node.call(free[which % len(free)])
+        self.settle()
+
+    @rule()
+    def call_ends(self) -> None:
+        self.node.in_flight = frozenset()
+        self.settle()
 
     @precondition(lambda self: any(not pod.over for pod in self.node.pods.values()))
     @rule(which=_PICK, container=_PICK)
@@ -208,6 +221,8 @@ class World(RuleBasedStateMachine):
         now = node.listed()
         for name in before.keys() - now.keys():
             assert not before[name][0]
+            assert node.readable
+            assert not node.in_flight
             assert name not in node.held()
             assert name not in node.registered
             assert node.now - node.since_unhealthy[name] >= TOMBSTONE
@@ -226,6 +241,7 @@ class World(RuleBasedStateMachine):
     def _held_ids_are_listed(self) -> None:
         """Laws 1, 3, 4 and 8: with the node that the kubelet recorded, and healthy unless the pod is over."""
         listed = self.node.listed()
+        assert all(listed[name][0] for name in self.node.in_flight)
         for entry in self.node.entries:
             for one in entry.ids if entry.resource == RESOURCE else ():
                 assert one.id in listed
@@ -248,7 +264,8 @@ class World(RuleBasedStateMachine):
             for entry in node.entries
             if entry.resource == RESOURCE and node.alive(entry.pod) and entry.pod not in node.strangers
         ]
-        held = {one.id: _zone(one.id, one.numa_nodes) for entry in ours for one in entry.ids}
+        dealt = {name: _zone(name, ()) for name in node.in_flight if is_ours(name)}
+        held = dealt | {one.id: _zone(one.id, one.numa_nodes) for entry in ours for one in entry.ids}
         strange = {name for entry in node.entries if entry.pod in node.strangers for name in entry.names}
         bound = {seat for one in node.live() for seat in one.seats}
         taken = self._strangers_cards()
