@@ -287,6 +287,10 @@ class World(RuleBasedStateMachine):
             }
             if not self._unknown_strangers():
                 assert len(offered) == max(0, free - len(waiting))
+            elif node.mode is Mode.IB_SHARED:
+                # Idle HCAs go first to those whose HCA nobody knows.
+                unknown = self._unknown(zone if hinted else None)
+                assert len(offered) == max(0, max(0, free - unknown) - len(waiting))
             else:
                 assert len(offered) <= max(0, free - len(waiting))
 
@@ -299,6 +303,11 @@ class World(RuleBasedStateMachine):
         known = self._strangers_cards()
         strangers = [entry for entry in self.node.entries if entry.pod in self.node.strangers]
         return len(known) < len(strangers)
+
+    def _unknown(self, zone: str | None) -> int:
+        """Strangers' ids of ``zone``, or of all zones, whose answer names no node."""
+        entries = [one for one in self.node.entries if one.pod in self.node.strangers and not one.answer]
+        return sum(zone in {None, _zone(one.id, one.numa_nodes)} for entry in entries for one in entry.ids)
 
     @invariant()
     def never_displaces_another_plugin(self) -> None:
