@@ -15,13 +15,14 @@ from tests.unit.agent.node_model import (
     uverbs_answer,
 )
 
-from railside_agent.binding import Bound
+from railside_agent.binding import Bound, Refused
 from railside_agent.preference import preferred
 from railside_agent.seat_names import ANYWHERE, is_ours, zone_of, zone_of_node
 from railside_agent.seats import wants_registration
 from railside_agent.start_decision import StartDecision
 from railside_proto.names import RESOURCE
 from railside_proto.pool import Mode, Pool
+from railside_proto.reasons import Code
 
 _COUNTS = st.integers(1, 3)
 _PICK = st.integers(0, 1000)
@@ -333,8 +334,10 @@ class World(RuleBasedStateMachine):
         kept: dict[str, str],
         decision: StartDecision,
     ) -> None:
-        """Laws 7 and 8 at a start, and that no free choice is nearer."""
-        if not isinstance(decision.outcome, Bound):
+        """Laws 7 and 8 at a start, that no free choice is nearer, and that nobody waits for nothing."""
+        if isinstance(decision.outcome, Refused):
+            if self.node.readable and not self._unknown_strangers():
+                self._judge_refusal(seats, before, kept, decision.outcome.reason.code)
             return
         given = dict(zip(seats, decision.outcome.binding.hcas, strict=True))
         assert kept == {seat: given[seat] for seat in kept}
@@ -347,6 +350,20 @@ class World(RuleBasedStateMachine):
                 assert len(others) + fresh[card.address] <= self.node.pool.share(self.node.mode)
         if self.node.readable and not self._unknown_strangers():
             self._judge_nearness(seats, before, kept, decision.outcome, decision)
+
+    def _judge_refusal(
+        self, seats: tuple[str, ...], before: dict[int, set[str]], kept: dict[str, str], code: Code
+    ) -> None:
+        used = self.node.offer.usage
+        assert used is not None
+        room: Counter[str] = Counter()
+        for card in self.node.cards:
+            if self.node.sound(card) and card.number not in self._strangers_cards():
+                zone = zone_of_node(card.numa_node) if used.hinted else ANYWHERE
+                room[zone] += max(0, self.node.pool.share(self.node.mode) - len(before[card.number]))
+        needed = Counter(used.zone(seat) for seat in seats if seat not in kept)
+        assert code is Code.NO_FREE_HCA
+        assert any(room[zone] < count for zone, count in needed.items())
 
     def _judge_nearness(
         self,
