@@ -89,6 +89,7 @@ class Node:
         self.told_ended: set[str] = set()
         self.strangers: set[str] = set()
         self.registered: frozenset[str] = frozenset()
+        self.in_flight: frozenset[str] = frozenset()
         self.readable = True
         self.disk: dict[tuple[str, ...], Binding] = {}
         self.books = Books()
@@ -112,6 +113,7 @@ class Node:
             bindings=tuple(self.disk.values()),
             mode=self.mode,
             ended=frozenset(self.told_ended),
+            in_flight=self.in_flight,
             now=self.now,
         )
 
@@ -136,6 +138,7 @@ class Node:
         kept = () if forgets else tuple(fresh)
         for card in self.cards:
             card.ill_until, card.known = -1e9, False
+        self.in_flight = frozenset()
         self.books = Books(hinted=None if forgets else self.books.hinted, listed=kept)
 
     # What the kubelet does
@@ -144,7 +147,7 @@ class Node:
         return {one.seat.id: (one.healthy, one.seat.numa_nodes) for one in self.offer.seats}
 
     def free_ids(self) -> list[str]:
-        in_use = {name for entry in self.entries for name in entry.names}
+        in_use = self.in_flight.union(*(entry.names for entry in self.entries))
         return [name for name, (healthy, _) in self.listed().items() if healthy and name not in in_use]
 
     def purge(self) -> None:
@@ -162,6 +165,11 @@ class Node:
         if given:
             self.entries.append(Entry(pod=pod.uid, container=container, resource=GPU_RESOURCE, ids=given))
         pod.containers.append(tuple(one.id for one in recorded))
+
+    def call(self, name: str) -> None:
+        """An Allocate is under way that the checkpoint does not show yet; who had the seat before is gone."""
+        self.in_flight = frozenset({name})
+        self.disk = {seats: one for seats, one in self.disk.items() if name not in seats}
 
     def deal_stranger(self, pod: Pod, name: str, nodes: tuple[int, ...], answer: bytes) -> None:
         """What another plugin's pod holds."""

@@ -15,13 +15,14 @@ from tests.unit.agent.node_model import (
     uverbs_answer,
 )
 
-from railside_agent.binding import Bound
+from railside_agent.binding import Bound, Refused
 from railside_agent.preference import preferred
 from railside_agent.seat_names import ANYWHERE, is_ours, zone_of, zone_of_node
 from railside_agent.seats import wants_registration
 from railside_agent.start_decision import StartDecision
 from railside_proto.names import RESOURCE
 from railside_proto.pool import Mode, Pool
+from railside_proto.reasons import Code
 
 _COUNTS = st.integers(1, 3)
 _PICK = st.integers(0, 1000)
@@ -70,6 +71,7 @@ class World(RuleBasedStateMachine):
     @rule(count=_COUNTS, gpus=st.integers(0, 3), second=st.booleans(), pick=st.randoms())
     def admit(self, count: int, gpus: int, second: bool, pick: object) -> None:  # noqa: FBT001 -- drawn
         node = self.node
+        node.in_flight = frozenset()
         node.purge()
         # The kubelet writes its whole file anew at each allocation.
         node.readable = True
@@ -84,6 +86,18 @@ class World(RuleBasedStateMachine):
             # An init container's seats are used again by the main one.
             node.deal(pod, chosen, ())
         return self.settle()
+
+    @rule(which=_PICK)
+    def call_under_way(self, which: int) -> None:
+        free = self.node.free_ids()
+        if free:
+            self.node.call(free[which % len(free)])
+        self.settle()
+
+    @rule()
+    def call_ends(self) -> None:
+        self.node.in_flight = frozenset()
+        self.settle()
 
     @precondition(lambda self: any(not pod.over for pod in self.node.pods.values()))
     @rule(which=_PICK, container=_PICK)
@@ -208,6 +222,8 @@ class World(RuleBasedStateMachine):
         now = node.listed()
         for name in before.keys() - now.keys():
             assert not before[name][0]
+            assert node.readable
+            assert not node.in_flight
             assert name not in node.held()
             assert name not in node.registered
             assert node.now - node.since_unhealthy[name] >= TOMBSTONE
@@ -226,6 +242,7 @@ class World(RuleBasedStateMachine):
     def _held_ids_are_listed(self) -> None:
         """Laws 1, 3, 4 and 8: with the node that the kubelet recorded, and healthy unless the pod is over."""
         listed = self.node.listed()
+        assert all(listed[name][0] for name in self.node.in_flight)
         for entry in self.node.entries:
             for one in entry.ids if entry.resource == RESOURCE else ():
                 assert one.id in listed
@@ -248,7 +265,8 @@ class World(RuleBasedStateMachine):
             for entry in node.entries
             if entry.resource == RESOURCE and node.alive(entry.pod) and entry.pod not in node.strangers
         ]
-        held = {one.id: _zone(one.id, one.numa_nodes) for entry in ours for one in entry.ids}
+        dealt = {name: _zone(name, ()) for name in node.in_flight if is_ours(name)}
+        held = dealt | {one.id: _zone(one.id, one.numa_nodes) for entry in ours for one in entry.ids}
         strange = {name for entry in node.entries if entry.pod in node.strangers for name in entry.names}
         bound = {seat for one in node.live() for seat in one.seats}
         taken = self._strangers_cards()
@@ -270,6 +288,10 @@ class World(RuleBasedStateMachine):
             }
             if not self._unknown_strangers():
                 assert len(offered) == max(0, free - len(waiting))
+            elif node.mode is Mode.IB_SHARED:
+                # Idle HCAs go first to those whose HCA nobody knows.
+                unknown = self._unknown(zone if hinted else None)
+                assert len(offered) == max(0, max(0, free - unknown) - len(waiting))
             else:
                 assert len(offered) <= max(0, free - len(waiting))
 
@@ -282,6 +304,11 @@ class World(RuleBasedStateMachine):
         known = self._strangers_cards()
         strangers = [entry for entry in self.node.entries if entry.pod in self.node.strangers]
         return len(known) < len(strangers)
+
+    def _unknown(self, zone: str | None) -> int:
+        """Strangers' ids of ``zone``, or of all zones, whose answer names no node."""
+        entries = [one for one in self.node.entries if one.pod in self.node.strangers and not one.answer]
+        return sum(zone in {None, _zone(one.id, one.numa_nodes)} for entry in entries for one in entry.ids)
 
     @invariant()
     def never_displaces_another_plugin(self) -> None:
@@ -307,8 +334,10 @@ class World(RuleBasedStateMachine):
         kept: dict[str, str],
         decision: StartDecision,
     ) -> None:
-        """Laws 7 and 8 at a start, and that no free choice is nearer."""
-        if not isinstance(decision.outcome, Bound):
+        """Laws 7 and 8 at a start, that no free choice is nearer, and that nobody waits for nothing."""
+        if isinstance(decision.outcome, Refused):
+            if self.node.readable and not self._unknown_strangers():
+                self._judge_refusal(seats, before, kept, decision.outcome.reason.code)
             return
         given = dict(zip(seats, decision.outcome.binding.hcas, strict=True))
         assert kept == {seat: given[seat] for seat in kept}
@@ -321,6 +350,20 @@ class World(RuleBasedStateMachine):
                 assert len(others) + fresh[card.address] <= self.node.pool.share(self.node.mode)
         if self.node.readable and not self._unknown_strangers():
             self._judge_nearness(seats, before, kept, decision.outcome, decision)
+
+    def _judge_refusal(
+        self, seats: tuple[str, ...], before: dict[int, set[str]], kept: dict[str, str], code: Code
+    ) -> None:
+        used = self.node.offer.usage
+        assert used is not None
+        room: Counter[str] = Counter()
+        for card in self.node.cards:
+            if self.node.sound(card) and card.number not in self._strangers_cards():
+                zone = zone_of_node(card.numa_node) if used.hinted else ANYWHERE
+                room[zone] += max(0, self.node.pool.share(self.node.mode) - len(before[card.number]))
+        needed = Counter(used.zone(seat) for seat in seats if seat not in kept)
+        assert code is Code.NO_FREE_HCA
+        assert any(room[zone] < count for zone, count in needed.items())
 
     def _judge_nearness(
         self,
