@@ -31,6 +31,9 @@ _GROUPS: Final[dict[str, Group]] = {
     "deciding": deciding.measure,
 }
 _REPORT: Final = REPOSITORY / "build/bench.json"
+_PAGE_WIDTH: Final = 150
+"""Of a table that goes to a file."""
+
 _PAGE: Final = REPOSITORY / "docs/performance.md"
 
 
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
     write_report(run.concluded(figures), options.report)
-    show(figures, Console())
+    show(figures, Console() if sys.stdout.isatty() else Console(width=_PAGE_WIDTH))
     return 0
 
 

@@ -40,14 +40,14 @@ def document(report: Report) -> str:
 def _run(report: Report) -> Iterator[str]:
     machine = report.machine
     kind = "virtual machine" if machine.virtual else "machine"
-    yield (
-        f"Measured on {report.on} (profile `{report.profile}`, {report.seconds:.0f} s) on a {kind} with"
-        f" {machine.cores} cores, Linux {machine.kernel}, CPython {machine.python}. Load of the last minute before"
-        f" the run {report.load_before:.1f}, behind it {report.load_after:.1f}.\n"
-    )
-    missed = [one.what for one in report.figures if one.verdict == "missed"]
+    yield f"Measured on {report.on} (profile `{report.profile}`, {report.seconds:.0f} s) on a {kind} with"
+    yield f"{machine.cores} cores, Linux {machine.kernel}, CPython {machine.python}. Load of the last minute:"
+    yield f"before the run {report.load_before:.1f}, behind it {report.load_after:.1f}. Where it was well above"
+    yield "nothing before, others used the machine, and the times are provisional.\n"
+    missed = [one.what for one in report.figures if one.verdict.startswith("missed")]
     with_goal = [one for one in report.figures if one.goals]
     yield f"{len(with_goal) - len(missed)} of {len(with_goal)} figures meet their goals."
+    yield "Where the floor alone misses a goal, the verdict says so: no agent could meet it in that run."
     yield f"Missed: {'; '.join(missed)}.\n" if missed else ""
 
 

@@ -11,6 +11,7 @@ from typing import Literal, assert_never
 import msgspec
 
 Measure = Literal["median", "p99", "max", "over the floor"]
+Verdict = Literal["met", "missed", "missed, by the floor alone", "no goal"]
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +22,20 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     median: float
     p99: float
     maximum: float
+
+    def measured(self, of: Measure) -> float:
+        """The number that a goal is about; nothing for one that needs a floor."""
+        match of:
+            case "median":
+                return self.median
+            case "p99":
+                return self.p99
+            case "max":
+                return self.maximum
+            case "over the floor":
+                return math.nan
+            case _:
+                assert_never(of)
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,28 +69,26 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     def measured(self, of: Measure) -> float:
         """The number that a goal is about."""
-        match of:
-            case "median":
-                return self.spread.median
-            case "p99":
-                return self.spread.p99
-            case "max":
-                return self.spread.maximum
-            case "over the floor":
-                return math.nan if self.floor is None else self.floor.over
-            case _:
-                assert_never(of)
+        if of != "over the floor":
+            return self.spread.measured(of)
+        return math.nan if self.floor is None else self.floor.over
 
     def is_met(self, goal: Goal) -> bool:
         """Whether ``goal`` is kept; one that nothing was measured for is not."""
         return self.measured(goal.of) <= goal.most
 
     @property
-    def verdict(self) -> Literal["met", "missed", "no goal"]:
-        """Whether all goals are kept."""
+    def verdict(self) -> Verdict:
+        """Whether all goals are kept; one that the floor alone misses says more of the machine than of us."""
         if not self.goals:
             return "no goal"
-        return "met" if all(map(self.is_met, self.goals)) else "missed"
+        missed = [goal for goal in self.goals if not self.is_met(goal)]
+        if not missed:
+            return "met"
+        return "missed, by the floor alone" if any(map(self._floor_misses, missed)) else "missed"
+
+    def _floor_misses(self, goal: Goal) -> bool:
+        return self.floor is not None and self.floor.spread.measured(goal.of) > goal.most
 
 
 def spread(samples: Sequence[float]) -> Spread:

@@ -5,14 +5,20 @@ It must not compute anything that the figure does not say.
 
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.figures import Figure, Goal
+from benchmarks.figures import Figure, Goal, Verdict
 
 HEADINGS = ("what", "median", "p99", "max", "floor", "over it", "goal", "verdict")
-_STYLES = {"met": "green", "missed": "bold red", "no goal": "dim"}
+_STYLES: Final[dict[Verdict, str]] = {
+    "met": "green",
+    "missed": "bold red",
+    "missed, by the floor alone": "red",
+    "no goal": "dim",
+}
 
 
 def number(value: float, unit: str = "") -> str:
@@ -32,11 +38,19 @@ def row(figure: Figure) -> tuple[str, ...]:
         number(seen.median, unit),
         number(seen.p99) if seen.count > 1 else "",
         number(seen.maximum) if seen.count > 1 else "",
-        number(figure.floor.spread.median, unit) if figure.floor else "",
+        _floor_text(figure),
         f"{number(figure.floor.over)} ({figure.floor.ratio:.1f}x)" if figure.floor else "",
         "; ".join(goal_text(goal) for goal in figure.goals),
         figure.verdict if figure.goals else "",
     )
+
+
+def _floor_text(figure: Figure) -> str:
+    if figure.floor is None:
+        return ""
+    seen = figure.floor.spread
+    tail = f" (p99 {number(seen.p99)})" if seen.count > 1 else ""
+    return number(seen.median, figure.unit) + tail
 
 
 def goal_text(goal: Goal) -> str:

@@ -7,13 +7,15 @@ makes no sense is None, never a guess that nothing is held.
 import base64
 import binascii
 import fnmatch
+import functools
 import re
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 _NODE: Final = re.compile(r"[0-9]{1,5}")
+
+_REMEMBERED: Final = 1 << 10
 
 
 class HeldId(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,8 +94,12 @@ def read_checkpoint(content: bytes) -> Checkpoint | None:
     return Checkpoint(entries=tuple(map(_entry, data.entries or ())), registered=registered)
 
 
-def matching(resource: str, patterns: Iterable[str]) -> bool:
-    """Whether one of ``patterns``, such as ``nvidia.com/mig-*``, is the name ``resource``."""
+@functools.lru_cache(maxsize=_REMEMBERED)
+def matching(resource: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of ``patterns``, such as ``nvidia.com/mig-*``, is the name ``resource``.
+
+    Every start asks it of each entry of the checkpoint, and a node has few resources.
+    """
     return any(fnmatch.fnmatchcase(resource, pattern) for pattern in patterns)
 
 

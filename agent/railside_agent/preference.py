@@ -4,8 +4,8 @@ Seats of one zone are worth the same, as the HCA is chosen at the container's st
 they come, and nothing depends on its being asked. It must not refuse while the request can be met.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 
 from railside_agent.seat_names import order, zone_of
 
@@ -17,16 +17,25 @@ def preferred(available: Sequence[str], must_include: Sequence[str], size: int) 
     wide pods find whole zones later; if none does, the largest. Fewer are given only where fewer are available.
     """
     chosen = list(dict.fromkeys(must_include))
-    rest = sorted(set(available) - set(chosen), key=order)
+    rest = _by_zone(set(available) - set(chosen))
     while len(chosen) < size and rest:
-        zone = _next_zone(Counter(map(zone_of, rest)), {zone_of(one) for one in chosen}, size - len(chosen))
-        chosen += [one for one in rest if zone_of(one) == zone][: size - len(chosen)]
-        rest = [one for one in rest if one not in chosen and zone_of(one) != zone]
+        wanted = size - len(chosen)
+        zone = _next_zone(rest, {zone_of(one) for one in chosen}, wanted)
+        # A thousand seats need no order for the few that are taken.
+        chosen += heapq.nsmallest(wanted, rest.pop(zone), key=order)
     return tuple(chosen)
 
 
-def _next_zone(free: Counter[str], begun: set[str], wanted: int) -> str:
+def _by_zone(seats: Iterable[str]) -> dict[str, list[str]]:
+    zones: dict[str, list[str]] = {}
+    for seat in seats:
+        zones.setdefault(zone_of(seat), []).append(seat)
+    return zones
+
+
+def _next_zone(rest: dict[str, list[str]], begun: set[str], wanted: int) -> str:
     """The zone to go on with."""
+    free = {zone: len(seats) for zone, seats in rest.items()}
     return min(free, key=lambda zone: (zone not in begun, free[zone] < wanted, _fit(free[zone], wanted), zone))
 
 

@@ -88,3 +88,11 @@ def test_one_missed_goal_is_a_miss() -> None:
 def test_what_was_not_measured_is_missed() -> None:
     """A goal over a floor that nobody measured is not kept."""
     assert _figure([1.0], Goal(of="over the floor", most=100)).verdict == "missed"
+
+
+def test_a_goal_that_the_floor_alone_misses_is_told_apart() -> None:
+    """No program could have met it in that run, so it says little of this one."""
+    goal = Goal(of="p99", most=2)
+    assert _figure([4.0, 5.0], goal, floors=[1.0, 3.0]).verdict == "missed, by the floor alone"
+    assert _figure([4.0, 5.0], goal, floors=[1.0, 2.0]).verdict == "missed"
+    assert _figure([1.0, 2.0], goal, floors=[1.0, 3.0]).verdict == "met"

@@ -49,7 +49,7 @@ def test_a_row_has_a_cell_for_each_heading() -> None:
         "median": "12.0 ms",
         "p99": "14.0",
         "max": "14.0",
-        "floor": "6.00 ms",
+        "floor": "6.00 ms (p99 7.00)",
         "over it": "6.00 (2.0x)",
         "goal": "median ≤ 25.0; over the floor ≤ 6.00",
         "verdict": "met",
