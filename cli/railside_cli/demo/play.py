@@ -5,6 +5,7 @@ It must not know what a step does.
 
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -55,13 +56,18 @@ async def _told(machine: Manifest, folder: Path, page: Page) -> int:
         lucky = await _first_node(machine, folder / "a", page, seen)
         await _second_node(machine, folder / "b", page, seen)
     except TimeoutError:
-        broke = f"what was to come in step {page.heading} never came"
+        broke = f"what {page.heading!r} waits for never came"
     except KubeletCrashedError as error:
         broke = f"the kubelet crashed: {error}"
     except ExceptionGroup as error:
         broke = f"the agent broke: {'; '.join(map(repr, error.exceptions))}"
     except (LookupError, OSError) as error:
-        broke = f"step {page.heading} could not go on: {error!r}"
+        broke = f"{page.heading!r} could not go on: {error!r}"
+    return concluded(page, seen, lucky, broke)
+
+
+def concluded(page: Page, seen: Sequence[Verdict], lucky: Fraction, broke: str) -> int:
+    """Say the verdict; return the exit status."""
     page.title("The verdict")
     sound, sentences = verdict(seen, lucky, broke)
     page.close(sentences, style="bold green" if sound else "bold red")
@@ -76,7 +82,8 @@ async def _first_node(machine: Manifest, folder: Path, page: Page, seen: list[Ve
             lucky = await pairing.gpus_with_hcas(told) + await pairing.two_of_one_node(told)
             await pairing.all_taken(told)
             dead = await faults.an_hca_dies(told)
-            await faults.its_container_restarts(told, dead)
+            await faults.its_container_restarts(told)
+            await faults.another_gets_free(told, dead)
             await faults.it_comes_back(told, dead)
             await faults.the_kubelet_restarts(told)
             await sharing.shared(told)
