@@ -4,8 +4,10 @@ It must not know what a step does.
 """
 
 import asyncio
+import contextlib
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,7 @@ from railside_cli.demo.stage import stage
 from railside_cli.demo.verdict import verdict
 from railside_cli.demo.witness import Verdict
 from railside_cli.exit_status import FINDING, FINE, USAGE
+from railside_sim.api_server import LOOPBACK
 from railside_sim.device import KubeletCrashedError
 from railside_sim.manifest import ManifestError, read_manifest
 from railside_sim.parts import Manifest
@@ -29,6 +32,8 @@ _FEWEST: Final = 4
 """GPUs and HCAs of each NUMA node that the story needs."""
 
 _NODES: Final = 2
+
+_NO_PROXY: Final = "no_proxy"
 
 
 def play(manifest: Path, console: Console) -> int:
@@ -39,7 +44,7 @@ def play(manifest: Path, console: Console) -> int:
             _complain(console, f"the story needs {_NODES} NUMA nodes of {_FEWEST} GPUs and {_FEWEST} HCAs each")
             return USAGE
         # Short, as a unix socket's path has at most 107 bytes.
-        with tempfile.TemporaryDirectory(prefix="railside-") as folder:
+        with tempfile.TemporaryDirectory(prefix="railside-") as folder, _no_proxy():
             return asyncio.run(_told(machine, Path(folder), Page(console)))
     except (ManifestError, OSError, UnicodeDecodeError) as error:
         _complain(console, str(error))
@@ -123,6 +128,21 @@ def _fits(machine: Hardware) -> bool:
         sum(one.gpu is not None and one.hca is not None for one in columns) for columns in machine.zones().values()
     ]
     return len(zones) >= _NODES and min(zones) >= _FEWEST
+
+
+@contextlib.contextmanager
+def _no_proxy() -> Iterator[None]:
+    """The demo's API server is on this machine, and a proxy that the environment names cannot reach it."""
+    before = os.environ.get(_NO_PROXY)
+    others = before or os.environ.get(_NO_PROXY.upper(), "")
+    os.environ[_NO_PROXY] = f"{others},{LOOPBACK}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NO_PROXY]
+        else:
+            os.environ[_NO_PROXY] = before
 
 
 def _complain(console: Console, sentence: str) -> None:

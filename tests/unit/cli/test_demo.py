@@ -22,8 +22,9 @@ def told(machine: Path) -> tuple[int, str]:
 
 
 @pytest.mark.timeout(_A_LOADED_MACHINE_S)
-def test_the_whole_story_comes_to_a_good_end() -> None:
-    """The demo is played through by the real agent, ends well, and is set for a terminal."""
+def test_the_whole_story_comes_to_a_good_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo is played through by the real agent, behind a proxy as well, and is set for a terminal."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     status, story = told(MACHINE)
     assert status == FINE, story
     assert max(map(len, story.splitlines())) <= 80
