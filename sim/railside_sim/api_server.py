@@ -18,6 +18,9 @@ from railside_sim.pod_spec import Pod
 
 Object = dict[str, Any]
 
+LOOPBACK: Final = "127.0.0.1"
+"""Where it serves."""
+
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/pods"
 _EVENTS: Final = "/api/v1/namespaces/{namespace}/events"
@@ -56,7 +59,7 @@ class ApiServer:
         application.router.add_patch(f"{_EVENTS}/{{name}}", self._take)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await web.TCPSite(self._runner, LOOPBACK, 0).start()
         self._port = self._runner.addresses[0][1]
         return self
 
@@ -73,7 +76,7 @@ class ApiServer:
         """The text of a kubeconfig for this server, which has to serve by now."""
         content = {
             "current-context": "here",
-            "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{self._port}"}}],
+            "clusters": [{"name": "here", "cluster": {"server": f"http://{LOOPBACK}:{self._port}"}}],
             "users": [{"name": "anybody", "user": {}}],
             "contexts": [{"name": "here", "context": {"cluster": "here", "user": "anybody"}}],
         }

@@ -13,11 +13,14 @@ from railside_sim.pods import Running
 HURT = "train-0"
 """The pod whose HCA dies."""
 
+GUEST = "late"
+"""The pod that had to wait for its HCA."""
+
 
 async def an_hca_dies(play: Play) -> Card:
     """A port goes down under a pod: who is told, and what others get; the dead HCA."""
     dead = play.pod(HURT).hcas[0]
-    play.page.title(f"5. {dead.name} dies while {HURT} uses it")
+    play.page.step(f"{dead.name} dies while {HURT} uses it")
     play.marked.add(dead.name)
     play.kept_out.add(dead.name)
     began = now()
@@ -33,16 +36,16 @@ async def an_hca_dies(play: Play) -> Card:
     await play.end(gone)
     play.page.say(
         f"Then {gone} ends. The kubelet has {play.counts()}. The dead HCA counts among the held ones, so that it"
-        " does not hide the idle one. late, which has waited, gets that, and not the dead one:"
+        f" does not hide the idle one. {GUEST}, which has waited, gets that, and not the dead one:"
     )
-    await play.run("late")
-    play.show("late")
+    await play.run(GUEST)
+    play.show(GUEST)
     return dead
 
 
-async def its_container_restarts(play: Play, dead: Card) -> None:
-    """Nothing else is free: it waits; something is: it gets that."""
-    play.page.title(f"6. {HURT}'s container restarts")
+async def its_container_restarts(play: Play) -> None:
+    """Nothing else is free, so it waits."""
+    play.page.step(f"{HURT}'s container restarts")
     outcome = await play.restart(HURT)
     play.expect(not isinstance(outcome, Running), f"{HURT} runs on a dead HCA")
     play.page.say(
@@ -50,9 +53,17 @@ async def its_container_restarts(play: Play, dead: Card) -> None:
         " is a NUMA node here):"
     )
     play.page.quote(f"the kubelet, of {HURT}", why(outcome))
+
+
+async def another_gets_free(play: Play, dead: Card) -> None:
+    """The waiting container gets an HCA that is farther off."""
     gone = _idle_pod(play, dead, near=True)
+    play.page.step(f"{gone} ends, and {HURT} starts")
+    play.page.say(
+        f"{gone} had an HCA of the same NUMA node. Once it has ended, the kubelet tries to start {HURT}'s"
+        " container again, until it can:"
+    )
     await play.end(gone)
-    play.page.say(f"Then {gone} ends, whose HCA is on the same NUMA node, and the kubelet tries {HURT} again:")
     await play.start_again(HURT)
     told = await play.event("Pod", HURT, Code.FARTHER_THAN_NEEDED)
     play.show(HURT)
@@ -62,7 +73,7 @@ async def its_container_restarts(play: Play, dead: Card) -> None:
 
 async def it_comes_back(play: Play, dead: Card) -> None:
     """After a while without trouble it is offered again."""
-    play.page.title(f"7. {dead.name} comes back")
+    play.page.step(f"{dead.name} comes back")
     line, began = play.stage.words.count, now()
     full = play.stage.kubelet.status_of().allocatable
     await play.stage.set_port(dead.name, PortState.ACTIVE)
@@ -78,27 +89,35 @@ async def it_comes_back(play: Play, dead: Card) -> None:
         " up:"
     )
     play.page.quote("the agent, in its log", said.text)
-    await play.run("again")
-    play.page.say(f"The kubelet now has {play.counts()}. The new pod again got {dead.name}:")
-    play.expect(dead in play.pod("again").hcas, f"{dead.name} was not dealt again")
-    play.show("again")
+    await play.run("fresh-0")
+    play.page.say(f"The kubelet now has {play.counts()}. The new pod fresh-0 got {dead.name}:")
+    play.expect(dead in play.pod("fresh-0").hcas, f"{dead.name} was not dealt again")
+    play.show("fresh-0")
 
 
 async def the_kubelet_restarts(play: Play) -> None:
-    """Nobody is hurt by that, nor by a container's restart behind it."""
-    play.page.title("8. The kubelet restarts")
+    """Nobody is hurt by that, and a container that starts behind it has what it had."""
+    play.page.step("The kubelet restarts")
+    (idle,) = play.pod(GUEST).hcas
+    await play.end(GUEST)
     killed = await play.stage.restart_kubelet()
     play.expect(not killed, f"the kubelet's restart killed {', '.join(killed)}")
     play.nobody_is_hurt()
-    await play.restart("train-1")
+    again = _idle_pod(play, idle, near=True)
+    await play.restart(again)
     play.nobody_is_hurt()
     play.page.say(
         "A kubelet that restarts forgets its plugins, admits every pod anew, and kills those whose devices are not"
-        " all listed in time. The agent has seen the restart, registered again and listed all that was held. Then"
-        " train-1's container restarts, too:"
+        " all listed in time. The agent saw it restart, registered again and listed all that was held. Killed:"
+        f" {', '.join(killed) or 'nobody'}."
     )
-    play.show("train-1")
-    play.page.say(f"Killed: {', '.join(killed) or 'nobody'}. Each pod has what it had.")
+    play.page.say(
+        f"Then {again}'s container restarts. {idle.name} on the same NUMA node is idle, as {GUEST} has ended, but"
+        f" {again} keeps what it had. The new pod fresh-1 gets {idle.name}:"
+    )
+    await play.run("fresh-1")
+    play.expect(idle in play.pod("fresh-1").hcas, f"fresh-1 did not get {idle.name}")
+    play.show(again, "fresh-1")
 
 
 def _gpu(play: Play) -> str:

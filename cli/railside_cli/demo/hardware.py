@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable
 from fractions import Fraction
 from itertools import groupby, permutations
 from math import comb
+from typing import Final
 
 import msgspec
 
-from railside_proto.machine import Function, LinkLayer, PathClass, PciAddress, path_class
+from railside_proto.machine import Function, LinkLayer, PathClass, PciAddress, PortState, path_class
 from railside_sim.parts import FunctionPart, Manifest
+
+_SOUND: Final = (LinkLayer.INFINIBAND, PortState.ACTIVE)
 
 Classes = tuple[PathClass, ...]
 
@@ -38,7 +41,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """InfiniBand HCAs and GPUs, each in the manifest's order."""
+    """Sound InfiniBand HCAs, and GPUs, each in the manifest's order."""
 
     hcas: tuple[Card, ...]
     gpus: tuple[Card, ...]
@@ -88,7 +91,7 @@ def hardware(manifest: Manifest) -> Hardware:
             for one in manifest.hcas
             if one.function
             and one.uverbs is not None
-            and LinkLayer.INFINIBAND in {port.link for port in one.ports}
+            and _SOUND in {(port.link, port.state) for port in one.ports}
         ),
         gpus=tuple(
             Card(name=f"GPU{number}", key=one.uuid, place=_function(one.function))

@@ -49,7 +49,7 @@ async def before_the_agent(play: Play) -> Card:
 
 async def a_leftover_pod(play: Play, broken: Card) -> None:
     """The agent finds the pod and leaves it alone."""
-    play.page.title("11. Another node: a pod of another plugin is still there")
+    play.page.step("Another node: a pod of another plugin is still there")
     usable = [one for one in play.stage.hardware.hcas if one != broken]
     await play.stage.until_offered(len(usable))
     taken = play.pod(OLD).hcas[0]
@@ -73,7 +73,7 @@ async def a_leftover_pod(play: Play, broken: Card) -> None:
 
 async def a_broken_card(play: Play, broken: Card) -> None:
     """Why a card is not offered, and what happens when it is mended."""
-    play.page.title(f"12. Why {broken.name} is not offered")
+    play.page.step(f"Why {broken.name} is not offered")
     said = await play.line("device left out", device=broken.name)
     play.page.say(f"The file that should say what {broken.name} speaks holds garbage. Reason and remedy are told:")
     play.page.quote("the agent, in its log", said.text)

@@ -37,9 +37,15 @@ class Page:
         """The last title."""
         self._console = console
         self._apart = False
+        self._steps = 0
+
+    def step(self, title: str) -> None:
+        """The head of the next step."""
+        self._steps += 1
+        self.title(f"{self._steps}. {title}")
 
     def title(self, title: str) -> None:
-        """The head of a step."""
+        """A heading."""
         self.heading = title
         self._begin()
         self._print(Text(f"{title} ".ljust(self.width, self.signs.rule), style="bold"))

@@ -14,7 +14,7 @@ TRAINS = 3
 
 async def registration(play: Play) -> None:
     """The kubelet hears of the HCAs."""
-    play.page.title("1. The agent registers with the kubelet")
+    play.page.step("The agent registers with the kubelet")
     await play.stage.until_offered(len(play.stage.hardware.hcas))
     play.page.say(
         "The kubelet is Kubernetes' own program on each node. It deals out devices by number, and knows of each"
@@ -31,7 +31,7 @@ async def registration(play: Play) -> None:
 async def gpus_with_hcas(play: Play) -> Fraction:
     """Pods of one GPU and one HCA; how many pairs chance would have made."""
     names = [f"train-{number}" for number in range(TRAINS)]
-    play.page.title("2. Pods ask for a GPU and an HCA")
+    play.page.step("Pods ask for a GPU and an HCA")
     for name in names:
         await play.run(name, gpus=1)
     play.page.say(
@@ -51,7 +51,7 @@ async def gpus_with_hcas(play: Play) -> Fraction:
 
 async def two_of_one_node(play: Play) -> Fraction:
     """A pod of two GPUs and two HCAs; how many pairs chance would have made."""
-    play.page.title("3. A pod asks for two GPUs and two HCAs")
+    play.page.step("A pod asks for two GPUs and two HCAs")
     await play.run("duo", gpus=2, hcas=2)
     zones = {hca.zone for hca in play.pod("duo").hcas}
     play.expect(len(zones) == 1, "duo got HCAs of two NUMA nodes")
@@ -67,7 +67,7 @@ async def two_of_one_node(play: Play) -> Fraction:
 
 async def all_taken(play: Play) -> None:
     """The rest is filled up, and one pod more has to wait."""
-    play.page.title("4. All HCAs are taken: a pod waits")
+    play.page.step("All HCAs are taken: a pod waits")
     free = play.stage.kubelet.status_of().allocatable - play.held()
     for number in range(free):
         await play.run(f"infer-{number}")

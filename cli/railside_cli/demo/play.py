@@ -4,7 +4,10 @@ It must not know what a step does.
 """
 
 import asyncio
+import contextlib
+import os
 import tempfile
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -20,6 +23,7 @@ from railside_cli.demo.stage import stage
 from railside_cli.demo.verdict import verdict
 from railside_cli.demo.witness import Verdict
 from railside_cli.exit_status import FINDING, FINE, USAGE
+from railside_sim.api_server import LOOPBACK
 from railside_sim.device import KubeletCrashedError
 from railside_sim.manifest import ManifestError, read_manifest
 from railside_sim.parts import Manifest
@@ -28,6 +32,8 @@ _FEWEST: Final = 4
 """GPUs and HCAs of each NUMA node that the story needs."""
 
 _NODES: Final = 2
+
+_NO_PROXY: Final = "no_proxy"
 
 
 def play(manifest: Path, console: Console) -> int:
@@ -38,7 +44,7 @@ def play(manifest: Path, console: Console) -> int:
             _complain(console, f"the story needs {_NODES} NUMA nodes of {_FEWEST} GPUs and {_FEWEST} HCAs each")
             return USAGE
         # Short, as a unix socket's path has at most 107 bytes.
-        with tempfile.TemporaryDirectory(prefix="railside-") as folder:
+        with tempfile.TemporaryDirectory(prefix="railside-") as folder, _no_proxy():
             return asyncio.run(_told(machine, Path(folder), Page(console)))
     except (ManifestError, OSError, UnicodeDecodeError) as error:
         _complain(console, str(error))
@@ -55,13 +61,18 @@ async def _told(machine: Manifest, folder: Path, page: Page) -> int:
         lucky = await _first_node(machine, folder / "a", page, seen)
         await _second_node(machine, folder / "b", page, seen)
     except TimeoutError:
-        broke = f"what was to come in step {page.heading} never came"
+        broke = f"what {page.heading!r} waits for never came"
     except KubeletCrashedError as error:
         broke = f"the kubelet crashed: {error}"
     except ExceptionGroup as error:
         broke = f"the agent broke: {'; '.join(map(repr, error.exceptions))}"
     except (LookupError, OSError) as error:
-        broke = f"step {page.heading} could not go on: {error!r}"
+        broke = f"{page.heading!r} could not go on: {error!r}"
+    return concluded(page, seen, lucky, broke)
+
+
+def concluded(page: Page, seen: Sequence[Verdict], lucky: Fraction, broke: str) -> int:
+    """Say the verdict; return the exit status."""
     page.title("The verdict")
     sound, sentences = verdict(seen, lucky, broke)
     page.close(sentences, style="bold green" if sound else "bold red")
@@ -76,7 +87,8 @@ async def _first_node(machine: Manifest, folder: Path, page: Page, seen: list[Ve
             lucky = await pairing.gpus_with_hcas(told) + await pairing.two_of_one_node(told)
             await pairing.all_taken(told)
             dead = await faults.an_hca_dies(told)
-            await faults.its_container_restarts(told, dead)
+            await faults.its_container_restarts(told)
+            await faults.another_gets_free(told, dead)
             await faults.it_comes_back(told, dead)
             await faults.the_kubelet_restarts(told)
             await sharing.shared(told)
@@ -116,6 +128,21 @@ def _fits(machine: Hardware) -> bool:
         sum(one.gpu is not None and one.hca is not None for one in columns) for columns in machine.zones().values()
     ]
     return len(zones) >= _NODES and min(zones) >= _FEWEST
+
+
+@contextlib.contextmanager
+def _no_proxy() -> Iterator[None]:
+    """The demo's API server is on this machine, and a proxy that the environment names cannot reach it."""
+    before = os.environ.get(_NO_PROXY)
+    others = before or os.environ.get(_NO_PROXY.upper(), "")
+    os.environ[_NO_PROXY] = f"{others},{LOOPBACK}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NO_PROXY]
+        else:
+            os.environ[_NO_PROXY] = before
 
 
 def _complain(console: Console, sentence: str) -> None:

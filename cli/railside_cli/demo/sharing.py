@@ -8,12 +8,12 @@ from railside_cli.demo.stage import SHARES
 from railside_proto.names import MODE_LABEL
 from railside_proto.pool import Mode
 
-GUESTS = ("guest-0", "guest-1")
+GUESTS = ("guest-0", "guest-1", "guest-2")
 
 
 async def shared(play: Play) -> None:
     """The label says that several containers may have one HCA."""
-    play.page.title("9. A label lets pods share HCAs")
+    play.page.step("A label lets pods share HCAs")
     held = play.held()
     await play.stage.label(Mode.IB_SHARED_MULTI)
     free = SHARES * len(play.stage.hardware.hcas) - held
@@ -23,7 +23,7 @@ async def shared(play: Play) -> None:
     play.page.say(
         f"Somebody sets the node's label {MODE_LABEL} to {Mode.IB_SHARED_MULTI}: now {SHARES} containers may have"
         f" one HCA (16, if nothing else is set). Nothing restarts, and the kubelet has {play.counts()}."
-        f" {GUESTS[0]} and {GUESTS[1]} come:"
+        f" {GUESTS[0]} to {GUESTS[-1]} come:"
     )
     for name in GUESTS:
         await play.run(name)
@@ -32,7 +32,7 @@ async def shared(play: Play) -> None:
 
 async def no_longer_shared(play: Play) -> None:
     """The label goes back while HCAs are shared."""
-    play.page.title("10. The label goes back")
+    play.page.step("The label goes back")
     await play.stage.label(Mode.IB_SHARED)
     await play.stage.until_offered(play.held())
     play.share = 1
