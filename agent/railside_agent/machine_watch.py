@@ -1,6 +1,7 @@
 """Sees the machine change: the looks, and all who tell that it is time for one. It must not decide anything."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Never
@@ -15,7 +16,7 @@ from railside_agent.port_states import PortStates
 from railside_agent.pyverbs_library import load_pyverbs
 from railside_agent.settings import Settings
 from railside_agent.sysfs import read_port_states
-from railside_agent.uevents import Uevents
+from railside_agent.uevents import Source, Uevents, kernel_socket
 from railside_agent.verbs import VerbsEvents
 from railside_agent.virtual_topology import TopologySource
 
@@ -23,8 +24,15 @@ from railside_agent.virtual_topology import TopologySource
 class MachineWatch:
     """The machine of one node."""
 
-    def __init__(self, settings: Settings, nodes: DeviceNodes, log: FilteringBoundLogger) -> None:
-        """Watch as ``settings`` say; nothing is read before ``run``."""
+    def __init__(
+        self,
+        settings: Settings,
+        nodes: DeviceNodes,
+        log: FilteringBoundLogger,
+        *,
+        open_source: Callable[[], Source] = kernel_socket,
+    ) -> None:
+        """Watch as ``settings`` say; nothing is read before ``run``, which hears what ``open_source`` opens."""
         root = Path(settings.root)
         self._ports = PortStates(partial(read_port_states, root), log, poll_seconds=settings.port_poll_seconds)
         self.inventory = Inventory(
@@ -40,7 +48,7 @@ class MachineWatch:
             debounce_seconds=settings.debounce_milliseconds / 1000,
             log=log,
         )
-        self._uevents = Uevents(self.inventory.look_again, log)
+        self._uevents = Uevents(self.inventory.look_again, log, open_source=open_source)
         self._verbs = VerbsEvents(load_pyverbs, log, look_again=self._ports.ask_now) if settings.verbs else None
 
     async def run(self) -> Never:
