@@ -4,6 +4,7 @@ It must hold no decision; it is the one place that knows all parts.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,7 @@ from railside_agent.settings import Settings
 from railside_agent.status import View, not_ready, status
 from railside_agent.teller import Teller
 from railside_agent.tidings import of_machine
+from railside_agent.uevents import Source, kernel_socket
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Machine
 from railside_runtime.probes import ProbeServer
@@ -38,16 +40,24 @@ FLUSH_SECONDS: Final = 0.3
 class Agent:
     """One node's agent."""
 
-    def __init__(self, settings: Settings, log: FilteringBoundLogger, nodes: DeviceNodes | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: FilteringBoundLogger,
+        nodes: DeviceNodes | None = None,
+        *,
+        open_source: Callable[[], Source] = kernel_socket,
+    ) -> None:
         """Put the parts together; nothing is read or served before ``run``.
 
-        ``nodes`` is how device nodes are looked at and made: the kernel's, unless a stand-in is given.
+        ``nodes`` is how device nodes are looked at and made, ``open_source`` whom messages about devices are heard
+        from: the kernel, unless stand-ins are given.
         """
         root, kubelet_dir = Path(settings.root), Path(settings.kubelet_dir)
         nodes = nodes or CharacterDevices()
         # Looked up once: it reads files, and a probe must not.
         self._version = version("railside")
-        self._watch = MachineWatch(settings, nodes, log)
+        self._watch = MachineWatch(settings, nodes, log, open_source=open_source)
         self._checkpoint = CheckpointWatch(kubelet_dir, log)
         self._cluster = ClusterView(settings.node_name, settings.kubeconfig, log)
         self._holdings = PodResources(

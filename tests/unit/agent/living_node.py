@@ -39,6 +39,7 @@ class LivingNode:
             resync_seconds=1,
             recovery_seconds=1,
         )
+        self._kernel, self.kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.running: asyncio.Task[Any]
         self._agent: Agent
 
@@ -46,7 +47,12 @@ class LivingNode:
     async def agent(self, **settings: object) -> AsyncIterator[Agent]:
         """An agent from its start to its end."""
         chosen = msgspec.structs.replace(self.settings, **settings)
-        self._agent = await asyncio.to_thread(Agent, chosen, self.written.log, StandInNodes())
+        # A twin for each run, as a source is closed with the watch that hears it.
+        ours = self._kernel.dup()
+        ours.setblocking(False)  # noqa: FBT003 -- the socket's own spelling
+        self._agent = await asyncio.to_thread(
+            lambda: Agent(chosen, self.written.log, StandInNodes(), open_source=lambda: ours)
+        )
         self.running = asyncio.create_task(self._agent.run(), name="agent")
         try:
             yield self._agent
@@ -77,6 +83,10 @@ class LivingNode:
         assert isinstance(outcome, Running), outcome
         return outcome
 
+    def close(self) -> None:
+        self._kernel.close()
+        self.kernel.close()
+
     async def set_port(self, device: str, state: str) -> None:
         file = self.root / f"sys/class/infiniband/{device}/ports/1/state"
         await asyncio.to_thread(file.write_text, f"{state}\n")
@@ -92,7 +102,9 @@ async def living_node(root: Path, kubelet_dir: Path, written: LogLines) -> Async
     """A node below ``root``, whose kubelet runs."""
     rng = random.Random(1)  # noqa: S311 -- a repeatable choice
     async with EmbeddedKubelet(kubelet_dir, read_node=StandInNodes().read, rng=rng) as kubelet:
-        yield LivingNode(root, kubelet, kubelet_dir, written)
+        node = LivingNode(root, kubelet, kubelet_dir, written)
+        with contextlib.closing(node):
+            yield node
 
 
 def _free_port() -> int:

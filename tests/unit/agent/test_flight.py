@@ -2,6 +2,7 @@ import asyncio
 import io
 import json
 from pathlib import Path
+from typing import cast
 
 from rich.console import Console
 from tests.unit.agent.living_node import LivingNode, device_nodes
@@ -69,6 +70,23 @@ async def test_what_is_bound_when_it_is_dealt_is_recorded_too(node: LivingNode) 
     steps = [step for step in replay(entries) if isinstance(step, Replayed)]
     assert [step for step in steps if step.differences] == []
     assert [entry.seats for entry in entries if isinstance(entry, StartMade)] == [pod.seats] * 2
+
+
+async def test_what_the_kernel_says_is_noted_with_the_looks(node: LivingNode) -> None:
+    """How many messages were heard stands beside the decisions, and a look without any leaves no note."""
+    async with node.agent():
+        await node.allocatable(8)
+        for _ in range(3):
+            node.kernel.send(b"change@/devices/x\0ACTION=change\0DEVPATH=/devices/x\0SUBSYSTEM=infiniband\0")
+        before = await node.until(lambda view: view.machine is not None)
+        await node.set_port("mlx5_0", "1: DOWN")
+        await node.until(lambda view: view.machine != before.machine)
+    entries = read(await asyncio.to_thread(recorded, node.root / RECORDER_DIR))
+    heard = [
+        entry.facts["heard"] for entry in entries if isinstance(entry, Note) and entry.what == "kernel messages"
+    ]
+    assert 0 not in heard
+    assert sum(cast("list[int]", heard)) == 3
 
 
 async def test_the_replay_of_a_node_that_did_right(node: LivingNode) -> None:
