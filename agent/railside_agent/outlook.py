@@ -103,6 +103,8 @@ class Outlook:
         """When the kubelet opened the list that it follows."""
         self._configured = rules.mode
         self._remembered: Mode | None = None
+        self._dealt_under: dict[str, bytes | None] = {}
+        """The checkpoint's content when each id in flight was seen first."""
 
     @property
     def mode(self) -> ModeDecision:
@@ -129,7 +131,7 @@ class Outlook:
             mode=self.mode.mode,
             ended=pods.over,
             claimed_gpus=claimed_gpus(self.sight.holdings.value, look.machine) if look else frozenset(),
-            in_flight=self.in_flight.value,
+            in_flight=self._still_in_flight(content, holders),
             heard_since=self.heard.value,
             now=self.sight.clock(),
         )
@@ -165,6 +167,13 @@ class Outlook:
         decision = decide_deal(seats, evidence.situation, books, self.pool, self.rules)
         self._keep(partial(self._recorder.started, self.pool.name, evidence, books, {}, decision, dealt=True))
         return decision, evidence.situation.machine or Machine()
+
+    def _still_in_flight(self, content: bytes | None, holders: Checkpoint | None) -> frozenset[str]:
+        """Ids that were dealt a moment ago, as far as no checkpoint written since shows them."""
+        dealt = self.in_flight.value
+        self._dealt_under = under = {name: self._dealt_under.get(name, content) for name in dealt}
+        shown = holders.held(self.pool.resource) if holders and dealt else {}
+        return frozenset(name for name in dealt if name not in shown or under[name] is content)
 
     def _keep(self, keep: Callable[[], None]) -> None:
         """Have the recorder keep something, on its own thread."""

@@ -35,12 +35,24 @@ def test_config_prints_each_value_and_its_source(
     status = main(["config", "--config", str(file), "--root", "/host"])
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
     assert status == 0
-    told = {key: (value, source) for key, value, source in lines}
+    told = {key: (value, source) for key, source, value in lines}
     assert list(descriptions()) == [line[0] for line in lines]
     assert told["root"] == ('"/host"', "--root")
-    assert ("5.0", str(file)) == told["resyncSeconds"]
+    assert told["resyncSeconds"] == ("5.0", str(file))
     assert told["logLevel"] == ('"debug"', "RAILSIDE_AGENT_LOG_LEVEL")
-    assert {"default"} == {source for key, (_, source) in told.items() if key not in _SAID}
+    assert {source for key, (_, source) in told.items() if key not in _SAID} == {"default"}
+
+
+def test_config_stays_readable_beside_a_long_value(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Values come last, so that a long one pushes nothing out of sight."""
+    file = tmp_path / "agent.yaml"
+    long = ", ".join(f"example.com/gpu-{number}" for number in range(99))
+    file.write_text(f"gpuResources: [{long}]\n")
+    main(["config", "--config", str(file)])
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines["gpuResources"].split(maxsplit=2)[1] == str(file)
+    assert lines["mode"].endswith(' "label"')
+    assert len(lines["mode"]) < len(str(file)) + 50 < len(lines["gpuResources"])
 
 
 @pytest.mark.parametrize(
@@ -73,14 +85,6 @@ def test_bad_settings_are_one_line_and_status_2(
     assert told.startswith("railside-agent: " + sentence.format(file=file))
 
 
-def test_without_a_node_or_a_mode_it_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """An agent that could never read its node's label says in one line what to set; config still prints."""
-    status = main(["run"])
-    told = capsys.readouterr().err
-    assert (status, told.count("\n"), main(["config"])) == (2, 1, 0)
-    assert told.startswith("railside-agent: nodeName is not set")
-
-
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--unknown"]])
 def test_a_bad_command_line_is_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     """A command that does not exist is bad usage."""
@@ -89,12 +93,12 @@ def test_a_bad_command_line_is_status_2(capsys: pytest.CaptureFixture[str], argu
     assert (ended.value.code, "usage: railside-agent" in capsys.readouterr().err) == (2, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_told_to_stop_it_ends_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
-    """SIGTERM and SIGINT end the agent in order."""
+    """SIGTERM, SIGINT and SIGHUP end it in order: the next start reads the settings anew (B-DP-66)."""
     with _started(tmp_path, _free_port()) as agent:
         events = [_event_of(agent)]
-        while events[-1] != "nothing is offered":
+        while events[-1] != "mode":
             events.append(_event_of(agent))
         agent.send_signal(number)
         _, rest = agent.communicate(timeout=_SECONDS)
