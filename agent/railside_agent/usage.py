@@ -169,9 +169,10 @@ def _withhold(hcas: tuple[HcaUse, ...], unknown: dict[str, int], *, hinted: bool
     """Withhold one HCA for each that another plugin's containers have without our knowing which."""
     for zone, count in sorted(unknown.items()):
         of_zone = [one for one in hcas if not hinted or ANYWHERE in {zone, one.zone} or one.zone == zone]
-        # The least used first: what our own containers have cannot be theirs.
-        least_used = sorted((one for one in of_zone if not one.withheld), key=lambda one: (one.users, -one.free))
-        taken = {one.hca.address for one in least_used[:count]}
+        # The least used first: what our own containers have cannot be theirs. Then those of the very zone.
+        candidates = (one for one in of_zone if not one.withheld)
+        likely = sorted(candidates, key=lambda one: (one.users, one.zone != zone, -one.free))
+        taken = {one.hca.address for one in likely[:count]}
         hcas = tuple(
             msgspec.structs.replace(one, withheld=True, free=0) if one.hca.address in taken else one
             for one in hcas

@@ -93,7 +93,7 @@ def _laid_out(folders: Path) -> list[Path]:
 
 
 async def test_told_to_stop_it_hangs_up_and_waits_for_nobody(node: LivingNode) -> None:
-    """With the kubelet's streams open the agent ends by itself, and the streams with it; no task stays (B-DP-66)."""
+    """With the kubelet's streams open the agent ends by itself, and they with it; no task stays (B-DP-66)."""
     others = asyncio.all_tasks()
     async with node.agent():
         await node.allocatable(8)

@@ -105,7 +105,9 @@ class World(RuleBasedStateMachine):
         pod = self._some_pod(which)
         if not pod.containers:
             return
-        seats = pod.containers[container % len(pod.containers)]
+        self._start(pod, pod.containers[container % len(pod.containers)])
+
+    def _start(self, pod: Pod, seats: tuple[str, ...]) -> None:
         before = {card.number: self.node.users(card) for card in self.node.cards}
         kept = self._kept(pod, seats)
         decision = self.node.start(pod, seats)
@@ -117,6 +119,21 @@ class World(RuleBasedStateMachine):
     def end(self, which: int) -> None:
         self._some_pod(which).over = True
         self.settle()
+
+    @precondition(lambda self: any(not pod.over for pod in self.node.pods.values()))
+    @rule(which=_PICK)
+    def replace(self, which: int) -> None:
+        """A pod ends, and the next one is dealt the very same seats and starts."""
+        node, pod = self.node, self._some_pod(which)
+        pod.over, node.in_flight, node.readable = True, frozenset(), True
+        node.purge()
+        self.settle()
+        seats = pod.containers[0] if pod.containers else ()
+        if seats and set(seats) <= set(node.free_ids()):
+            fresh = self._pod()
+            node.deal(fresh, seats, ())
+            self.settle()
+            self._start(fresh, fresh.containers[0])
 
     @rule()
     def api_tells_ends(self) -> None:
@@ -288,8 +305,8 @@ class World(RuleBasedStateMachine):
             }
             if not self._unknown_strangers():
                 assert len(offered) == max(0, free - len(waiting))
-            elif node.mode is Mode.IB_SHARED:
-                # Idle HCAs go first to those whose HCA nobody knows.
+            elif node.mode is Mode.IB_SHARED and not (hinted and any(one.numa_node is None for one in node.cards)):
+                # Idle HCAs go first to those whose HCA nobody knows; without a NUMA node they may be of any zone.
                 unknown = self._unknown(zone if hinted else None)
                 assert len(offered) == max(0, max(0, free - unknown) - len(waiting))
             else:

@@ -103,6 +103,12 @@ def test_what_another_plugins_pods_have_is_withheld(entries: list[Entry], withhe
     assert (withheld, dict.fromkeys(withheld, 0)) == (_withheld(now), free)
 
 
+def test_an_unknown_hca_is_first_of_the_recorded_zone() -> None:
+    """An HCA of the zone that the kubelet recorded is withheld before one that no NUMA node claims (law 2)."""
+    now = used(situation(hca(1, None), hca(2, 1), entries=[_theirs("a", 1)]))
+    assert _withheld(now) == ["mlx5_2"]
+
+
 def test_an_id_of_theirs_that_is_bare_withholds_one_of_any_zone() -> None:
     """Where the list has no hints, one HCA of all is withheld."""
     now = used(situation(*_HCAS, entries=[_theirs("a", None)]))
