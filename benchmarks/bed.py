@@ -45,17 +45,18 @@ class Bed:
         self.sockets = root / KUBELET_DIR.lstrip("/") / DEVICE_PLUGINS
         self.checkpoint = self.sockets / KUBELET_CHECKPOINT
         self.plugin = self.sockets / "railside-infiniband-rdma.sock"
-        self.settings = Settings(
-            root=str(root),
-            host_root=str(root),
+
+    def set_to(self, **changes: object) -> Settings:
+        """The settings of the next agent on this bed, with ``changes``; its port is free at this moment."""
+        usual = Settings(
+            root=str(self.root),
+            host_root=str(self.root),
             kubelet_dir=str(self.sockets.parent),
+            # One that was free a while ago may be another program's by now.
             listen_port=free_port(),
             mode="ib-shared",
         )
-
-    def set_to(self, **changes: object) -> Settings:
-        """The settings of an agent on this bed, but for ``changes``."""
-        return msgspec.structs.replace(self.settings, **changes)
+        return msgspec.structs.replace(usual, **changes)
 
     async def listed(self, count: int = HCAS) -> None:
         """Return when the kubelet counts ``count`` sound seats. Raises TimeoutError."""

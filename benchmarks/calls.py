@@ -106,7 +106,8 @@ def _start(times: Times, where: str) -> Figure:
         spread=spread(times.started),
         floor=floor(_FILES, times.started_floor, times.started),
         goals=(Goal(of="median", most=2), Goal(of="p99", most=25)),
-        note="with the client's part; the checkpoint was written just before, so the agent's watch reads it, too",
+        note="with the client's part and the call itself, of which the floor has none (see that of Allocate);"
+        " the checkpoint was written just before, so the agent's watch reads it, too",
     )
 
 

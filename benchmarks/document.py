@@ -25,7 +25,7 @@ $ make bench-doc      # this page, from build/bench.json
 ```
 
 `.venv/bin/python -m benchmarks --only calls` runs one group. As root the agent makes and reads real device nodes;
-without root a runner gives it stand-ins, and the report says so. The agent runs as its own process on the tree of
+without root a runner gives it stand-ins, which cost less. The agent runs as its own process on the tree of
 `tests/machines/ecs.hpcpni3.45xlarge.machine`, with compiled files and without rich, as in its image, beside the
 kubelet of `railside_sim` on real unix sockets. Its `sys`, `dev` and `run` lie in memory (`/dev/shm`), `var/lib`
 on the disk of the temporary folder.

@@ -30,7 +30,7 @@ async def measure(profile: str) -> list[Figure]:
     lost = 0
     async with bed() as node:
         echo = node.root / "echo.sock"
-        async with agent_program(node.settings), module_program("echo", str(echo)):
+        async with agent_program(node.set_to()), module_program("echo", str(echo)):
             await node.listed()
             for away in itertools.islice(itertools.cycle(_AWAY_SECONDS), _RESTARTS[profile]):
                 try:

@@ -51,8 +51,9 @@ async def taking_turns(
 
 async def _start_of_agent(node: Bed) -> float:
     node.forget()
+    settings = node.set_to()
     began = time.perf_counter()
-    async with agent_program(node.settings):
+    async with agent_program(settings):
         await node.listed()
         took = time.perf_counter() - began
     # The kubelet has seen the plugin end when its list is unsound.

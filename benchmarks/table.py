@@ -12,6 +12,9 @@ from rich.table import Table
 
 from benchmarks.figures import Figure, Goal, Verdict
 
+_NOTHING: Final = 0.0005
+"""Less than this is what computing left."""
+
 HEADINGS = ("what", "median", "p99", "max", "floor", "over it", "goal", "verdict")
 _STYLES: Final[dict[Verdict, str]] = {
     "met": "green",
@@ -23,6 +26,8 @@ _STYLES: Final[dict[Verdict, str]] = {
 
 def number(value: float, unit: str = "") -> str:
     """Three digits that count, and the unit."""
+    if abs(value) < _NOTHING:
+        return f"0 {unit}".strip()
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2  # noqa: PLR2004 -- digits that count
     text = f"{value:,.{digits}f}"
     if digits and not text.strip("-0."):

@@ -33,7 +33,15 @@ _REPORT = Report(
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (0.001, "0.001"), (1.234, "1.23"), (12.34, "12.3"), (1234.5, "1,234"), (-4.0, "-4.00")],
+    [
+        (0.0, "0"),
+        (1e-16, "0"),
+        (0.001, "0.001"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+        (-4.0, "-4.00"),
+    ],
 )
 def test_a_number_has_the_digits_that_count(value: float, text: str) -> None:
     """Three of them, and none that pretend to more."""
