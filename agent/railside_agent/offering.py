@@ -5,7 +5,7 @@ It must not decide what is listed: the core does.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Never
 
 from structlog.typing import FilteringBoundLogger
@@ -36,14 +36,20 @@ class Offering:
         starts: ContainerStarts,
         state: StateFile,
         restart: Callable[[Binding], None],
+        calm: Callable[[], Awaitable[object]],
         log: FilteringBoundLogger,
     ) -> None:
-        """Write to ``offer``, as its only writer; ``restart`` is told whose containers run on what is untrue."""
+        """Write to ``offer``, as its only writer.
+
+        ``restart`` is told whose containers run on what is untrue; ``calm`` returns when no container waits for
+        an answer, or after a moment.
+        """
         self.offer: Cell[Offer] = Cell(Offer())
         self._outlook = outlook
         self._starts = starts
         self._state = state
         self._restart = restart
+        self._calm = calm
         self._log = log
         self._worker = Worker("state")
         self._renewed: Machine | None = None
@@ -53,6 +59,8 @@ class Offering:
         """List what was remembered at once, and go on from there with every change."""
         await self._recall()
         while True:
+            # A list made while a container waits for its call would hold that up, and be old when it is done.
+            await self._calm()
             seen = self._sources()
             again_at = self._list()
             done = await self._keep_house()

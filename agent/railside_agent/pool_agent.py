@@ -50,6 +50,10 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
 _STARTS: Final = {"start": ContainerStarts, "allocate": AllocateStarts}
 
 
+CALM_SECONDS: Final = 0.05
+"""How long a new list waits at most for calls of the kubelet that are under way."""
+
+
 class PoolAgent:
     """One pool of the node."""
 
@@ -83,6 +87,7 @@ class PoolAgent:
             starts=self._starts,
             state=StateFile(plan.root, pool, log),
             restart=self._tell_restart,
+            calm=lambda: self._plugin.settled(CALM_SECONDS),
             log=log,
         )
         self._plugin = DevicePlugin(

@@ -85,6 +85,8 @@ class _Stage:
         self.kernel = _Kernel()
         self.now = 0.0
         self.restarted: list[Binding] = []
+        self.calm = asyncio.Event()
+        self.calm.set()
         self.checkpoint = CheckpointWatch(root, written.log)
         self.inventory = Inventory(
             root,
@@ -120,7 +122,12 @@ class _Stage:
 
     def _offering(self) -> Offering:
         return Offering(
-            self.outlook, starts=self.starts, state=self.state, restart=self.restarted.append, log=self.log
+            self.outlook,
+            starts=self.starts,
+            state=self.state,
+            restart=self.restarted.append,
+            calm=self.calm.wait,
+            log=self.log,
         )
 
     def with_state(self, state: StateFile) -> None:
@@ -237,6 +244,20 @@ async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
         pod = Pod(uid="p", name="train", namespace="ml", ended=True, terminating=False)
         stage.pods.set(Pods(pods=(pod,), by_uid={"p": pod}))
         await offer.until(lambda now: not any(one.held for one in now.seats))
+
+
+async def test_a_new_list_waits_for_containers_that_wait_for_an_answer(stage: _Stage) -> None:
+    """While a call of the kubelet is under way no list is made, and behind it one is made of all that came."""
+    async with stage.running() as offer:
+        stage.see(hca(1))
+        await offer.until(lambda now: _health(now) == {"n0-s0": True})
+        stage.calm.clear()
+        stage.see(hca(1), hca(2))
+        await stage.hold(p="n0-s0")
+        during = offer.value
+        stage.calm.set()
+        await offer.until(lambda now: [one.held for one in now.seats] == [True, False])
+    assert _health(during) == {"n0-s0": True}
 
 
 async def test_the_list_changes_by_itself_in_time(tmp_path: Path, written: LogLines) -> None:
