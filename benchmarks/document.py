@@ -47,7 +47,7 @@ def _run(report: Report) -> Iterator[str]:
     missed = [one.what for one in report.figures if one.verdict.startswith("missed")]
     with_goal = [one for one in report.figures if one.goals]
     yield f"{len(with_goal) - len(missed)} of {len(with_goal)} figures meet their goals."
-    yield "Where the floor alone misses a goal, the verdict says so: the calling side alone took too long in that run."
+    yield "Where the floor alone misses a goal, the verdict says so: then the calling side alone was too slow."
     yield f"Missed: {'; '.join(missed)}.\n" if missed else ""
 
 
