@@ -1,5 +1,5 @@
-# Every target does its own set-up: a fresh machine needs only Python 3.11 with pip, and for the cluster
-# suite apt and go. What is slow to make is kept outside the clone, in RAILSIDE_CACHE.
+# Every target does its own set-up: a fresh machine needs only Python 3.11 with pip, for the hotplug suite
+# apt, and for the cluster suite apt and go. What is slow to make is kept outside the clone, in RAILSIDE_CACHE.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -31,11 +31,15 @@ demo: setup ## play a node without cluster, hardware or root
 	$(BIN)/railside demo $(MACHINE)
 
 .PHONY: test
-test: lint test-fast test-cluster ## everything that must pass before a change lands
+test: lint test-fast test-hotplug test-cluster ## everything that must pass before a change lands
 
 .PHONY: test-fast
 test-fast: setup ## what needs neither root nor services, in under 2 minutes
 	$(BIN)/python -m pytest tests/unit
+
+.PHONY: test-hotplug
+test-hotplug: setup ## HCAs that come and go, played by umockdev (needs root once, to install it)
+	tests/hotplug/run
 
 .PHONY: test-cluster
 test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
@@ -44,6 +48,18 @@ test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 .PHONY: cluster
 cluster: setup ## the same real cluster for a person, with kubectl ready
 	tests/cluster/run --shell
+
+.PHONY: bench
+bench: setup ## what is measured, each with its floor, in under 5 minutes
+	$(BIN)/python -m benchmarks --profile short
+
+.PHONY: bench-full
+bench-full: setup ## the same with more samples and longer rests
+	$(BIN)/python -m benchmarks --profile full
+
+.PHONY: bench-doc
+bench-doc: setup ## docs/performance.md from the last run
+	$(BIN)/python -m benchmarks --document
 
 .PHONY: image
 image: setup ## the image, as an OCI layout in build/image (needs root once, and mmdebstrap)

@@ -1,5 +1,6 @@
 """What every suite shares: the guard of the event loop, the recordings of real machines, our own machines."""
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,12 @@ MACHINES = REPOSITORY / "tests/machines"
 DEFAULT_RECORDINGS = REPOSITORY.parent / "shared/data"
 
 MakeTree = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_loop_by_accident() -> None:
+    """Without this, pytest-asyncio asks Python 3.11 for the current loop, which makes one that nobody closes."""
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(autouse=True)

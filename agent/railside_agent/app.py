@@ -4,73 +4,85 @@ It must hold no decision; it is the one place that knows all parts.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Never
+from typing import Final, Never
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.checkpoint_watch import CheckpointWatch
-from railside_agent.device_dirs import DeviceDirectories
+from railside_agent.cluster_view import ClusterView
 from railside_agent.device_nodes import CharacterDevices, DeviceNodes
-from railside_agent.inventory import Inventory
-from railside_agent.offering import Offering
-from railside_agent.plugin import DevicePlugin
-from railside_agent.port_states import PortStates
-from railside_agent.registration import Registrar
-from railside_agent.seat_memory import SeatMemory
-from railside_agent.seats import Offer, has_own_seats
+from railside_agent.flight_log import Began
+from railside_agent.machine_watch import MachineWatch
+from railside_agent.outlook import Sight
+from railside_agent.plans import plans
+from railside_agent.podresources import PodResources
+from railside_agent.pool_agent import PoolAgent
+from railside_agent.pool_rules import pool_rules
+from railside_agent.recorder import Recorder
 from railside_agent.settings import Settings
-from railside_agent.starts import ContainerStarts
 from railside_agent.status import View, not_ready, status
-from railside_agent.sysfs import read_port_states
-from railside_proto.pool import Pool
-from railside_runtime.cell import Cell
+from railside_agent.teller import Teller
+from railside_agent.tidings import of_machine
+from railside_agent.uevents import Source
+from railside_agent.virtual_topology import TopologySource
+from railside_proto.machine import Machine
 from railside_runtime.probes import ProbeServer
+
+FLUSH_SECONDS: Final = 0.3
+"""How long a disk may hold up the agent's end."""
 
 
 class Agent:
     """One node's agent."""
 
-    def __init__(self, settings: Settings, log: FilteringBoundLogger, nodes: DeviceNodes | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: FilteringBoundLogger,
+        nodes: DeviceNodes | None = None,
+        *,
+        open_uevents: Callable[[], Source] | None = None,
+    ) -> None:
         """Put the parts together; nothing is read or served before ``run``.
 
-        ``nodes`` is how device nodes are looked at and made: the kernel's, unless a stand-in is given.
+        ``nodes`` is how device nodes are looked at and made, ``open_uevents`` where changes are heard: the
+        kernel's, unless a stand-in is given.
         """
-        root = Path(settings.root)
+        root, kubelet_dir = Path(settings.root), Path(settings.kubelet_dir)
         nodes = nodes or CharacterDevices()
-        self._log = log
         # Looked up once: it reads files, and a probe must not.
         self._version = version("railside")
-        self._pool = Pool()
-        self._offer: Cell[Offer] = Cell(())
-        self._ports = PortStates(partial(read_port_states, root), log)
-        self._inventory = Inventory(
-            root, nodes, ports=self._ports, resync_seconds=settings.resync_seconds, log=log
+        self._watch = MachineWatch(settings, nodes, log, open_uevents=open_uevents)
+        self._checkpoint = CheckpointWatch(kubelet_dir, log)
+        self._cluster = ClusterView(settings.node_name, settings.kubeconfig, log)
+        self._holdings = PodResources(
+            kubelet_dir, log, busy=self._is_busy, pause_seconds=settings.cross_check_seconds
         )
-        self._checkpoint = CheckpointWatch(Path(settings.kubelet_dir), log)
-        self._starts = ContainerStarts(
-            self._pool,
-            inventory=self._inventory,
-            offer=self._offer,
-            directories=DeviceDirectories(root, nodes),
-            root=root,
-            host_root=settings.host_root,
-            log=log,
-        )
-        self._offering = Offering(
-            self._pool,
-            inventory=self._inventory,
+        self._sight = Sight(
+            root,
+            nodes,
+            inventory=self._watch.inventory,
             checkpoint=self._checkpoint,
-            starts=self._starts,
-            memory=SeatMemory(root, self._pool, log),
-            offer=self._offer,
+            node=self._cluster.node,
+            pods=self._cluster.pods,
+            holdings=self._holdings.latest,
+        )
+        self._teller = Teller(log, node=settings.node_name, pods=self._cluster.pods, say=self._cluster.say)
+        self._recorder = Recorder(
+            root,
+            bytes_at_most=settings.recorder_megabytes << 20,
+            began=partial(_began, self._version, settings),
             log=log,
         )
-        self._plugin = DevicePlugin(self._offer, self._starts)
-        self._registrar = Registrar(self._pool, self._plugin, Path(settings.kubelet_dir), log)
+        self._pools = [
+            PoolAgent(plan, sight=self._sight, nodes=nodes, teller=self._teller, recorder=self._recorder, log=log)
+            for plan in plans(settings)
+        ]
         self._probes = ProbeServer(
             settings.listen_host,
             settings.listen_port,
@@ -80,32 +92,70 @@ class Agent:
 
     async def run(self) -> Never:
         """Serve until cancelled. Raises an ExceptionGroup when a part breaks; a ListenError is a taken port."""
+        try:
+            await self._serve()
+        finally:
+            # What was decided last is what one will want to know.
+            await asyncio.to_thread(self._recorder.flush, FLUSH_SECONDS)
+        raise AssertionError("every task of the group runs for ever")
+
+    async def _serve(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
-            tasks.create_task(self._ports.run(), name="ports")
-            tasks.create_task(self._inventory.run(), name="inventory")
             tasks.create_task(self._checkpoint.run(), name="checkpoint")
-            tasks.create_task(self._offering.run(), name="offering")
-            tasks.create_task(self._keep_registered(), name="registration")
-        raise AssertionError("every task of the group runs for ever")
+            tasks.create_task(self._watch.run(), name="machine")
+            tasks.create_task(self._cluster.run(), name="cluster")
+            tasks.create_task(self._holdings.run(), name="pod resources")
+            tasks.create_task(self._tell_changes(), name="tidings")
+            tasks.create_task(self._cross_check(), name="cross-check")
+            for pool in self._pools:
+                tasks.create_task(pool.run(), name=f"pool {pool.name}")
 
     def view(self) -> View:
         """The parts as they are now."""
-        latest = self._inventory.latest.value
+        look = self._watch.inventory.latest.value
         return View(
             version=self._version,
-            pool=self._pool,
-            machine=latest.machine if latest else None,
-            offer=self._offer.value,
-            look_problem=self._inventory.problem.value,
-            registration=msgspec.structs.replace(self._registrar.state.value, streams=self._plugin.streams.value),
+            pools=tuple(pool.view() for pool in self._pools),
+            machine=look.machine if look else None,
+            look_problem=self._watch.inventory.problem.value,
+            checkpoint_problem=self._checkpoint.problem.value or self._sight.complaint,
+            node=self._cluster.node.value,
+            pods=self._cluster.pods.value,
+            sources=self._watch.sources(),
+            holdings=self._holdings.latest.value,
         )
 
-    async def _keep_registered(self) -> Never:
-        """Register once there is something of our own to offer: before, another plugin would be pushed aside."""
-        await self._offer.until(has_own_seats)
-        await self._registrar.run()
+    def _is_busy(self) -> bool:
+        return any(pool.busy for pool in self._pools)
+
+    async def _cross_check(self) -> Never:
+        async for said in self._holdings.latest.changes():
+            _, checkpoint = self._sight.holders()
+            if said is not None and checkpoint is not None:
+                self._teller.tell(one for pool in self._pools for one in pool.cross_checked(said, checkpoint))
+        raise AssertionError("a cell's changes have no end")
+
+    async def _tell_changes(self) -> Never:
+        before: Machine | None = None
+        heard = 0
+        async for look in self._watch.inventory.latest.changes():
+            if look is not None:
+                if self._watch.heard > heard:
+                    self._recorder.note("kernel messages", heard=self._watch.heard - heard)
+                    heard = self._watch.heard
+                self._teller.tell(of_machine(before, look.machine))
+                before = look.machine
+        raise AssertionError("a cell's changes have no end")
 
     async def _status(self) -> bytes:
-        answer = status(self.view(), await self._starts.containers())
-        return msgspec.json.format(msgspec.json.encode(answer)) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(status(self.view()))) + b"\n"
+
+
+def _began(version: str, settings: Settings, at: str) -> Began:
+    return Began(
+        version=version,
+        topology=TopologySource(settings.virtual_topology),
+        pools=tuple(pool_rules(settings)),
+        at=at,
+    )

@@ -51,7 +51,7 @@ class CheckpointWatch:
 
     async def run(self) -> Never:
         """Read at once, and then whenever the file has changed."""
-        async with FolderWatch(self._folder, self._log, only=KUBELET_CHECKPOINT) as watch:
+        async with FolderWatch(self._folder, self._log, only={KUBELET_CHECKPOINT}) as watch:
             while True:
                 await self.read_now()
                 await watch.changed()

@@ -5,24 +5,31 @@ start. It must not touch files, and must not know the kubelet's messages.
 """
 
 import hashlib
+from collections.abc import Iterable
 
 import msgspec
 
 from railside_agent.binding import Bound
-from railside_proto.machine import DeviceNode, Hca, Machine, PciAddress
-from railside_proto.names import CONTAINER_DEVICES, CONTAINER_INFO, RUN_DIR, TOPOLOGY_DIR
-from railside_proto.pool import Container, Pool
+from railside_proto.machine import DeviceNode, Hca, Machine
+from railside_proto.names import (
+    CONTAINER_DEVICES,
+    CONTAINER_INFO,
+    NCCL_CONFIG_FILE,
+    NCCL_CONFIG_VARIABLE,
+    RUN_DIR,
+    TOPOLOGY_DIR,
+)
+from railside_proto.pool import Pool
 
 ALLOCATIONS = f"{RUN_DIR}/alloc"
 """Below the machine's root: one folder for each set of seats."""
 
 DEVICES_LINK = "ib"
 INFO_FOLDER = "info"
-ALLOCATION_FILE = "allocation.json"
 
 
 class DeviceEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """A directory of device nodes that the runtime walks at each start of the container."""
+    """A device node, or a directory of them that the runtime walks at each start of the container."""
 
     host_path: str
     container_path: str
@@ -40,6 +47,20 @@ class ContainerEdits(msgspec.Struct, frozen=True, kw_only=True):
 
     devices: tuple[DeviceEdit, ...]
     mounts: tuple[MountEdit, ...]
+    environment: dict[str, str] = {}
+
+
+class Style(msgspec.Struct, frozen=True, kw_only=True):
+    """How the operator wants containers to be served."""
+
+    host_root: str = ""
+    """What the kubelet must put before every path."""
+    nccl_config: bool = False
+    """Whether NCCL is pointed to the file that names the container's HCAs."""
+    umad: bool = False
+    """Whether containers may send management packets to the fabric."""
+    pool_index: int = 0
+    """Which of the node's pools this is: two of them in one container must not share a spelling of the folder."""
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,93 +74,90 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 def allocation_key(pool: Pool, seats: tuple[str, ...]) -> str:
     """Name of the folder for ``seats``, the same in whatever order the kubelet lists them."""
     text = "\0".join((pool.resource, *sorted(seats)))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{pool.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def edits(pool: Pool, seats: tuple[str, ...], host_root: str, *, virtual_topology: bool) -> ContainerEdits:
-    """The answer to Allocate for ``seats``: paths of the host, below ``host_root``, that PreStart will fill.
+def allocation_folders(pool: Pool) -> str:
+    """Pattern of the names that ``allocation_key`` gives."""
+    return f"{pool.name}.*"
+
+
+def edits(pool: Pool, seats: tuple[str, ...], style: Style, *, virtual_topology: bool) -> ContainerEdits:
+    """The answer to Allocate for ``seats``: paths of the host that PreStart will fill.
 
     The topology's directory and not its file is mounted: the file alone makes a pod that mounts the directory
     itself fail for ever, and only where the host has the file: a missing path would be made there, as root.
     """
-    folder = f"{host_root}/{ALLOCATIONS}/{allocation_key(pool, seats)}"
-    info = MountEdit(host_path=f"{folder}/{INFO_FOLDER}", container_path=f"{CONTAINER_INFO}/{pool.name}")
-    topology = MountEdit(host_path=f"{host_root}/{TOPOLOGY_DIR}", container_path=f"/{TOPOLOGY_DIR}")
+    folder = f"{style.host_root}/{ALLOCATIONS}/{allocation_key(pool, seats)}"
+    inside = CONTAINER_DEVICES + "/." * style.pool_index
     return ContainerEdits(
-        devices=(DeviceEdit(host_path=f"{folder}/{DEVICES_LINK}", container_path=CONTAINER_DEVICES),),
-        mounts=(info, topology) if virtual_topology else (info,),
+        devices=(DeviceEdit(host_path=f"{folder}/{DEVICES_LINK}", container_path=inside),),
+        mounts=_mounts(pool, folder, style, virtual_topology=virtual_topology),
+        environment=_environment(pool, style),
     )
 
 
-def contents(bound: Bound, machine: Machine) -> Contents:
-    """Nodes and files of a bound container: its HCAs' uverbs nodes and rdma_cm, and nothing of others."""
+def plain_edits(pool: Pool, bound: Bound, machine: Machine, style: Style) -> ContainerEdits:
+    """The answer where HCAs are bound at Allocate: their device nodes, by the names of this moment."""
+    folder = f"{style.host_root}/{ALLOCATIONS}/{allocation_key(pool, bound.seats)}"
+    names = [node.name for node in device_nodes(bound.hcas, machine, style)]
+    return ContainerEdits(
+        devices=tuple(_plain(name, style) for name in names),
+        mounts=_mounts(pool, folder, style, virtual_topology=machine.virtual_topology),
+        environment=_environment(pool, style),
+    )
+
+
+def contents(bound: Bound, machine: Machine, style: Style, files: dict[str, str]) -> Contents:
+    """Nodes and files of a bound container."""
+    return Contents(nodes=device_nodes(bound.hcas, machine, style), files=files)
+
+
+def device_nodes(hcas: Iterable[Hca], machine: Machine, style: Style) -> tuple[DeviceNode, ...]:
+    """The nodes of ``hcas`` and rdma_cm, and nothing of others; those of fabric management by setting alone."""
+    mine = tuple(hcas)
+    umads = tuple(node for hca in mine for node in hca.umads) if style.umad else ()
     shared = (machine.rdma_cm,) if machine.rdma_cm else ()
-    return Contents(
-        nodes=(*(hca.uverbs for hca in bound.hcas), *shared),
-        files={
-            "hcas": "".join(f"{hca.name}\n" for hca in bound.hcas),
-            "nccl.conf": f"NCCL_IB_HCA=={','.join(hca.name for hca in bound.hcas)}\n",
-            ALLOCATION_FILE: _allocation(bound),
-        },
-    )
+    uverbs = dict.fromkeys(hca.uverbs for hca in mine)
+    return (*uverbs, *dict.fromkeys(umads), *shared)
 
 
-def container(bound: Bound) -> Container:
-    """What the books say of a container that was bound."""
-    return Container(seats=bound.seats, hcas=tuple(hca.address for hca in bound.hcas))
-
-
-class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    address: str
-    name: str
-    node_guid: str
-    numa_node: int | None
-    device: str
-
-
-class _Allocation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Layout of allocation.json."""
-
-    seats: tuple[str, ...]
-    hcas: tuple[_Given, ...]
-
-
-def _allocation(bound: Bound) -> str:
-    layout = _Allocation(seats=bound.seats, hcas=tuple(map(_given, bound.hcas)))
-    return msgspec.json.format(msgspec.json.encode(layout)).decode() + "\n"
-
-
-def _given(hca: Hca) -> _Given:
-    return _Given(
-        address=hca.address,
-        name=hca.name,
-        node_guid=hca.node_guid,
-        numa_node=hca.numa_node,
-        device=f"{CONTAINER_DEVICES}/{hca.uverbs.name}",
-    )
-
-
-def still_true(container: Container, laid_out: frozenset[DeviceNode], machine: Machine) -> bool:
-    """Whether what is laid out for ``container`` is what its HCAs are called and numbered on ``machine`` now.
+def still_true(hcas: Iterable[str], laid_out: frozenset[DeviceNode], machine: Machine) -> bool:
+    """Whether what is laid out for ``hcas`` is what they are called and numbered on ``machine`` now.
 
     The kubelet can start a container without asking us, right after its own restart: what is no longer true
     must be gone by then, as the same name and numbers may be another pod's HCA.
     """
-    now = {hca.address: _numbers(hca.uverbs) for hca in machine.hcas}
-    its_own = {now.get(PciAddress(address)) for address in container.hcas}
+    now = {hca.address: hca for hca in machine.hcas}
+    mine = [now.get(address) for address in hcas]  # type: ignore[call-overload]
+    if None in mine:
+        return False
+    its_own = {_numbers(hca.uverbs) for hca in mine if hca}
+    others = {_numbers(node) for hca in mine if hca for node in hca.umads}
     shared = {_numbers(machine.rdma_cm)} if machine.rdma_cm else set()
     given = {_numbers(node) for node in laid_out}
-    return its_own <= given <= its_own | shared
+    return its_own <= given <= its_own | others | shared
+
+
+def _mounts(pool: Pool, folder: str, style: Style, *, virtual_topology: bool) -> tuple[MountEdit, ...]:
+    info = MountEdit(host_path=f"{folder}/{INFO_FOLDER}", container_path=_info_folder(pool))
+    topology = MountEdit(host_path=f"{style.host_root}/{TOPOLOGY_DIR}", container_path=f"/{TOPOLOGY_DIR}")
+    return (info, topology) if virtual_topology else (info,)
+
+
+def _environment(pool: Pool, style: Style) -> dict[str, str]:
+    """No variable can name HCAs, as they are chosen later; it can name the file that does."""
+    return {NCCL_CONFIG_VARIABLE: f"{_info_folder(pool)}/{NCCL_CONFIG_FILE}"} if style.nccl_config else {}
+
+
+def _info_folder(pool: Pool) -> str:
+    return f"{CONTAINER_INFO}/{pool.name}"
+
+
+def _plain(name: str, style: Style) -> DeviceEdit:
+    path = f"{CONTAINER_DEVICES}/{name}"
+    return DeviceEdit(host_path=f"{style.host_root}{path}", container_path=path)
 
 
 def _numbers(node: DeviceNode) -> tuple[str, int, int]:
     return (node.name, node.major, node.minor)
-
-
-def read_allocation(text: bytes) -> Container | None:
-    """The container that an allocation.json tells of; None where it is not one."""
-    try:
-        layout = msgspec.json.decode(text, type=_Allocation)
-    except msgspec.MsgspecError:
-        return None
-    return Container(seats=layout.seats, hcas=tuple(given.address for given in layout.hcas))

@@ -8,22 +8,22 @@ It must not decide what lies in them. Everything here blocks, and its callers ta
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Final
 
+from railside_agent.allocation_file import ALLOCATION_FILE, read_binding
 from railside_agent.container_edits import (
-    ALLOCATION_FILE,
     ALLOCATIONS,
     DEVICES_LINK,
     INFO_FOLDER,
     Contents,
-    read_allocation,
+    allocation_folders,
     still_true,
 )
 from railside_agent.device_nodes import DeviceNodes
 from railside_proto.machine import DeviceNode, Machine
-from railside_proto.pool import Container
+from railside_proto.pool import Binding, Pool
 
 _GENERATION: Final = "start-"
 _FOLDER_MODE: Final = 0o755
@@ -35,10 +35,12 @@ _KEPT_SECONDS: Final = 60.0
 class DeviceDirectories:
     """The directories of all containers of one machine."""
 
-    def __init__(self, root: Path, nodes: DeviceNodes) -> None:
-        """Keep them below ``root``, and make their nodes with ``nodes``."""
+    def __init__(self, root: Path, nodes: DeviceNodes, pool: Pool) -> None:
+        """Keep those of ``pool`` below ``root``, and make their nodes with ``nodes``."""
         self._folder = root / ALLOCATIONS
+        self._folders = allocation_folders(pool)
         self._nodes = nodes
+        self._known: dict[str, Binding] | None = None
 
     def prepare(self, key: str, seats: tuple[str, ...]) -> None:
         """Make the folders that an Allocate answer names, unbound. Raises OSError.
@@ -46,14 +48,14 @@ class DeviceDirectories:
         Whoever held one of ``seats`` before is gone, or shares them within one pod and is laid out again at
         its own start: their folders go, and so does any that nobody can tell whose it is.
         """
-        for folder, container in self._bound():
-            if container is None or not set(seats).isdisjoint(container.seats):
-                _unbind(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+        for other, binding in tuple(self._bindings().items()):
+            if not set(seats).isdisjoint(binding.seats):
+                self._drop(other)
         _unbind(self._make_folder(key))
 
-    def lay_out(self, key: str, contents: Contents) -> None:
+    def lay_out(self, key: str, contents: Contents, binding: Binding) -> None:
         """Make ``contents`` what the container's start finds. Raises OSError, and then no start succeeds."""
+        self._bindings().pop(key, None)
         folder = self._make_folder(key)
         generation = Path(tempfile.mkdtemp(prefix=_GENERATION, dir=folder))
         try:
@@ -67,41 +69,82 @@ class DeviceDirectories:
             _unbind(folder)
             shutil.rmtree(generation, ignore_errors=True)
             raise
+        self._bindings()[key] = binding
         _sweep(folder, generation)
 
     def withdraw(self, key: str) -> None:
+        """No start of this container finds anything, and what it was bound to is forgotten. Raises OSError."""
+        self.close(key)
+        (self._folder / key / INFO_FOLDER / ALLOCATION_FILE).unlink(missing_ok=True)
+        self._bindings().pop(key, None)
+
+    def close(self, key: str) -> None:
         """No start of this container finds anything, until it is laid out again. Raises OSError."""
         _unbind(self._folder / key)
 
-    def withdraw_untrue(self, machine: Machine) -> list[Container]:
+    def withdraw_untrue(self, machine: Machine) -> list[Binding]:
         """Withdraw what ``machine`` does not bear out, and return whose that was.
 
+        What they are bound to is not forgotten: they get it again at their next start, whatever it is called then.
         Raises the first OSError at the end: one folder that refuses keeps no other.
         """
-        withdrawn: list[Container] = []
+        withdrawn: list[Binding] = []
         refused: list[OSError] = []
-        for folder, container in self._bound():
-            if container is not None and not still_true(container, self._laid_out(folder), machine):
+        for key, binding in tuple(self._bindings().items()):
+            if _is_laid_out(self._folder / key) and not self.is_true(key, machine):
                 try:
-                    _unbind(folder)
-                    withdrawn.append(container)
+                    self.close(key)
+                    withdrawn.append(binding)
                 except OSError as error:
                     refused.append(error)
         if refused:
             raise refused[0]
         return withdrawn
 
-    def containers(self) -> Iterator[Container]:
-        """Every container that is bound, as written at its last start."""
-        return (container for _, container in self._bound() if container is not None)
+    def is_true(self, key: str, machine: Machine) -> bool:
+        """Whether what is laid out is what ``machine`` shows of the HCAs that it was laid out for."""
+        binding = self._bindings().get(key)
+        return binding is not None and still_true(binding.hcas, self._laid_out(self._folder / key), machine)
 
-    def _bound(self) -> Iterator[tuple[Path, Container | None]]:
-        for link in sorted(self._folder.glob(f"*/{DEVICES_LINK}")):
-            try:
-                text = (link.parent / INFO_FOLDER / ALLOCATION_FILE).read_bytes()
-            except OSError:
-                text = b""
-            yield link.parent, read_allocation(text)
+    @property
+    def known(self) -> tuple[Binding, ...]:
+        """What was bound when it was last looked at; reads nothing."""
+        return tuple((self._known or {}).values())
+
+    def bindings(self) -> tuple[Binding, ...]:
+        """Every container that is bound, as written at its last start. Raises OSError."""
+        return tuple(self._bindings().values())
+
+    def collect(self, kept: Container[str]) -> int:
+        """Take away the folders of containers that are gone, all but those with ``kept`` keys; how many went.
+
+        A folder that was touched a moment ago stays: its container may be on its way.
+        """
+        every = self._folder.glob(self._folders)
+        folders = [folder for folder in every if folder.name not in kept and _is_old(folder)]
+        for folder in folders:
+            self._drop(folder.name)
+        return len(folders)
+
+    def _bindings(self) -> dict[str, Binding]:
+        """What is bound, by key; read once, as nobody else writes here."""
+        if self._known is None:
+            self._known = dict(self._read())
+        return self._known
+
+    def _read(self) -> Iterator[tuple[str, Binding]]:
+        for folder in sorted(self._folder.glob(self._folders)):
+            binding = _binding_in(folder)
+            if binding is not None:
+                yield folder.name, binding
+            elif _is_laid_out(folder):
+                # Nobody can tell whose it is, so no start may find it.
+                _unbind(folder)
+
+    def _drop(self, key: str) -> None:
+        _unbind(self._folder / key)
+        self._bindings().pop(key, None)
+        shutil.rmtree(self._folder / key, ignore_errors=True)
 
     def _laid_out(self, folder: Path) -> frozenset[DeviceNode]:
         found = (self._nodes.read(path) for path in (folder / DEVICES_LINK).glob("*"))
@@ -112,6 +155,24 @@ class DeviceDirectories:
         (folder / INFO_FOLDER).mkdir(parents=True, exist_ok=True)
         (folder / INFO_FOLDER).chmod(_FOLDER_MODE)
         return folder
+
+
+def _binding_in(folder: Path) -> Binding | None:
+    try:
+        return read_binding((folder / INFO_FOLDER / ALLOCATION_FILE).read_bytes())
+    except OSError:
+        return None
+
+
+def _is_laid_out(folder: Path) -> bool:
+    return (folder / DEVICES_LINK).is_symlink()
+
+
+def _is_old(folder: Path) -> bool:
+    try:
+        return folder.stat().st_mtime < time.time() - _KEPT_SECONDS
+    except OSError:
+        return False
 
 
 def _unbind(folder: Path) -> None:

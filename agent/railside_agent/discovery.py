@@ -3,161 +3,100 @@
 It must not read anything, and must not fail on anything read: what cannot be understood is left out and said.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from railside_agent.kernel_text import device_numbers, integer, leading_number, link_layer, pci_address, port_state
-from railside_agent.raw_machine import (
-    RawFunction,
-    RawMachine,
-    RawNumaNode,
-    RawPort,
-    RawPortState,
-    RawRdmaDevice,
-    RawUverbs,
-)
-from railside_proto.machine import (
-    DeviceNode,
-    Excluded,
-    Gpu,
-    Hca,
-    LinkLayer,
-    Machine,
-    NumaNode,
-    PciAddress,
-    Port,
-)
+import msgspec
+
+from railside_agent.gpus import gpus
+from railside_agent.kernel_text import natural, netns_mode, pci_address
+from railside_agent.node_table import NodeTable
+from railside_agent.places import Places, numa_nodes
+from railside_agent.raw_machine import RawFunction, RawMachine
+from railside_agent.rdma_devices import rdma_devices
+from railside_agent.virtual_topology import TopologySource
+from railside_proto.machine import Excluded, Hca, LinkLayer, Machine, PciAddress, RdmaDevice, by_address
+from railside_proto.pool import Selector, selects, takes_function
 from railside_proto.reasons import Code, Reason, reason
 
-_GPU_VENDORS: Final = {"0x10de": "nvidia", "0x1002": "amd"}
-_GPU_CLASSES: Final = {
-    "nvidia": ("0x0300", "0x0302"),  # display and 3D controllers; 0x0680 is an NVSwitch
-    "amd": ("0x0300", "0x0380", "0x1200"),
-}
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
-"""What may go into files, lists and terminals as it is; the kernel's own names and rdma-core's all are so."""
-
-_UVERBS: Final = re.compile(r"uverbs\d{1,7}")
-_DRIVER_LINE: Final = re.compile(r"^(?P<key>[^:\n]+):[ \t]*(?P<value>[^\n]*)$", re.MULTILINE)
+_DEFAULT: Final = (Selector(),)
+_INFINIBAND_CLASS: Final = "0x0207"
 
 
-def discover(raw: RawMachine) -> Machine:
-    """The machine that ``raw`` shows. Joins are exact, on ``ibdev`` and ``device``, never on numbers."""
-    numa_nodes = _numa_nodes(raw.numa_nodes)
-    places = _Places(raw.functions, numa_nodes)
-    looked_at = [_hca(device, raw, places) for device in raw.rdma_devices]
+def discover(
+    raw: RawMachine,
+    selectors: Sequence[Selector] = _DEFAULT,
+    *,
+    topology: TopologySource = TopologySource.AUTO,
+) -> Machine:
+    """The machine that ``raw`` shows. Joins are exact, on ``ibdev`` and ``device``, never on numbers.
+
+    Its HCAs are all that any of ``selectors`` takes; which pool one belongs to is the first whose selector takes
+    it (``Pool.takes``). ``topology`` says whether virtualTopology.xml refines paths.
+    """
+    nodes = numa_nodes(raw.numa_nodes)
+    places = Places(raw, nodes, topology)
+    table = NodeTable(raw)
+    known, unknown = rdma_devices(raw, places, selectors)
+    looked_at = [_hca(device, selectors, table) for device in known]
     hcas, twins = _one_each([one for one in looked_at if isinstance(one, Hca)])
+    refused = [one for one in looked_at if isinstance(one, Excluded)]
     return Machine(
-        numa_nodes=numa_nodes,
+        numa_nodes=nodes,
         hcas=hcas,
-        gpus=_gpus(raw, places),
-        excluded=(*(one for one in looked_at if isinstance(one, Excluded)), *twins),
-        rdma_cm=_rdma_cm(raw),
+        gpus=gpus(raw, places),
+        excluded=tuple(
+            sorted((*unknown, *refused, *twins, *_without_device(raw)), key=lambda one: natural(one.name))
+        ),
+        rdma_cm=table.rdma_cm(),
         virtual_topology=raw.virtual_topology,
+        topology_problem=places.problem,
+        netns_mode=netns_mode(raw.netns_mode),
     )
 
 
-class _Places:
-    """Where functions sit, by address in the kernel's spelling."""
-
-    def __init__(self, functions: Iterable[RawFunction], numa_nodes: tuple[NumaNode, ...]) -> None:
-        self._functions = {function.address: function for function in functions}
-        self._known_nodes = {node.number for node in numa_nodes}
-
-    def find(self, address: str) -> RawFunction:
-        """The function at ``address``; one without facts where the tree does not list it."""
-        return self._functions.get(address) or RawFunction(address=address, path=())
-
-    def numa_node(self, function: RawFunction) -> int | None:
-        """Its NUMA node, if the machine has that one: a hint for another node would bar the pod (kubelet)."""
-        number = integer(function.numa_node)
-        return number if number in self._known_nodes else None
-
-
-def _hca(device: RawRdmaDevice, raw: RawMachine, places: _Places) -> Hca | Excluded:
-    if not _NAME.fullmatch(device.name):
-        shown = ascii(device.name)
-        return Excluded(name=shown, reason=reason(Code.ODD_NAME, device=shown))
-    if device.function is None:
-        return Excluded(name=device.name, reason=reason(Code.NO_PCI_FUNCTION, device=device.name))
-    function = places.find(device.function)
-    address = pci_address(device.function)
-    states = {state.name: state for state in device.port_states or ()}
-    found = (_port(port, states.get(port.name)) for port in device.ports)
-    ports = tuple(port for port in found if port is not None)
-    uverbs = _refusal(device, function, ports) or _uverbs_node(device, raw)
+def _hca(device: RdmaDevice, selectors: Sequence[Selector], table: NodeTable) -> Hca | Excluded:
+    uverbs = _refusal(device, selectors) or table.uverbs(device.name)
     if isinstance(uverbs, Reason):
-        return Excluded(name=device.name, reason=uverbs, address=address)
-    return Hca(
-        address=address,
-        path=function.path,
-        numa_node=places.numa_node(function),
-        name=device.name,
-        node_guid=device.node_guid or "",
-        model=device.hca_type or "",
-        uverbs=uverbs,
-        ports=ports,
-    )
+        return Excluded(name=device.name, reason=uverbs, address=device.address)
+    return Hca(**msgspec.structs.asdict(device), uverbs=uverbs, umads=table.umads(device.name))
 
 
-def _refusal(device: RawRdmaDevice, function: RawFunction, ports: tuple[Port, ...]) -> Reason | None:
-    """Why a device is not this pool's, before asking whether it is complete."""
-    if function.physfn is not None:
-        return reason(Code.VIRTUAL_FUNCTION, device=device.name, parent=function.physfn)
-    return _link_refusal(device.name, ports)
+def _refusal(device: RdmaDevice, selectors: Sequence[Selector]) -> Reason | None:
+    """Why no selector takes a device, before asking whether it is complete."""
+    if any(selects(selector, device) for selector in selectors):
+        return None
+    layers = {port.link_layer for port in device.ports}
+    speaks = any(selector.link_layer in layers for selector in selectors)
+    if not speaks and any(takes_function(selector.functions, device) for selector in selectors):
+        return _link_refusal(device.name, layers, {selector.link_layer for selector in selectors})
+    return _function_refusal(device)
 
 
-def _link_refusal(name: str, ports: tuple[Port, ...]) -> Reason | None:
-    layers = {port.link_layer for port in ports}
+def _function_refusal(device: RdmaDevice) -> Reason:
+    if device.software:
+        return reason(Code.NO_PCI_FUNCTION, device=device.name)
+    if device.parent is None:
+        return reason(Code.PHYSICAL_FUNCTION, device=device.name)
+    return reason(Code.VIRTUAL_FUNCTION, device=device.name, parent=device.parent)
+
+
+def _link_refusal(name: str, layers: set[LinkLayer], wanted: set[LinkLayer]) -> Reason:
     if not layers:
         return reason(Code.NO_PORTS, device=name)
-    if LinkLayer.INFINIBAND in layers:
-        return None
-    code = Code.ETHERNET_LINK if LinkLayer.ETHERNET in layers else Code.LINK_LAYER_UNKNOWN
-    return reason(code, device=name)
+    if layers == {LinkLayer.UNSPECIFIED}:
+        return reason(Code.LINK_LAYER_UNKNOWN, device=name)
+    if wanted == {LinkLayer.INFINIBAND}:
+        return reason(Code.ETHERNET_LINK, device=name)
+    found, offered = (", ".join(sorted(each)) for each in (layers, wanted))
+    return reason(Code.LINK_LAYER_UNWANTED, device=name, found=found, wanted=offered)
 
 
-def _uverbs_node(device: RawRdmaDevice, raw: RawMachine) -> DeviceNode | Reason:
-    """The device node of an HCA, complete only when its numbers are those that the kernel says."""
-    uverbs = (entry for entry in raw.uverbs if _UVERBS.fullmatch(entry.name))
-    entry = next((entry for entry in uverbs if entry.ibdev == device.name), None)
-    if entry is None:
-        return _no_uverbs(device, "sys/class/infiniband_verbs has no entry for it")
-    numbers = device_numbers(entry.dev)
-    if numbers is None:
-        return _no_uverbs(device, f"sys/class/infiniband_verbs/{entry.name}/dev cannot be read")
-    if raw.device_nodes is None:
-        return DeviceNode(name=entry.name, major=numbers[0], minor=numbers[1])
-    return _checked_node(device, entry, numbers, raw.device_nodes)
-
-
-def _checked_node(
-    device: RawRdmaDevice, entry: RawUverbs, numbers: tuple[int, int], nodes: tuple[DeviceNode, ...]
-) -> DeviceNode | Reason:
-    node = next((node for node in nodes if node.name == entry.name), None)
-    if node is None:
-        return _no_uverbs(device, f"/dev/infiniband/{entry.name} is not there")
-    if (node.major, node.minor) != numbers:
-        return reason(
-            Code.UVERBS_NUMBERS_DIFFER,
-            device=device.name,
-            node=entry.name,
-            found=f"{node.major}:{node.minor}",
-            expected=f"{numbers[0]}:{numbers[1]}",
-        )
-    return node
-
-
-def _no_uverbs(device: RawRdmaDevice, detail: str) -> Reason:
-    return reason(Code.UVERBS_MISSING, device=device.name, detail=detail)
-
-
-def _one_each(found: list[Hca]) -> tuple[tuple[Hca, ...], tuple[Excluded, ...]]:
-    """One HCA for each address, sorted by it. A function's further RDMA devices are left out: one is not two."""
+def _one_each(found: Iterable[Hca]) -> tuple[tuple[Hca, ...], tuple[Excluded, ...]]:
+    """One HCA for each address, sorted by it: of a function's RDMA devices the lowest name, as one is not two."""
     kept: dict[PciAddress, Hca] = {}
     twins: list[Excluded] = []
-    for hca in sorted(found, key=lambda hca: (hca.address, hca.name)):
+    for hca in sorted(found, key=lambda hca: (by_address(hca.address), natural(hca.name))):
         if hca.address in kept:
             why = reason(Code.SAME_FUNCTION, device=hca.name, other=kept[hca.address].name, address=hca.address)
             twins.append(Excluded(name=hca.name, reason=why, address=hca.address))
@@ -166,56 +105,22 @@ def _one_each(found: list[Hca]) -> tuple[tuple[Hca, ...], tuple[Excluded, ...]]:
     return tuple(kept.values()), tuple(twins)
 
 
-def _rdma_cm(raw: RawMachine) -> DeviceNode | None:
-    """The connection manager's node, if its numbers are the kernel's; optional, as verbs work without it."""
-    numbers = device_numbers(raw.rdma_cm_dev)
-    nodes = (node for node in raw.device_nodes or () if node.name == "rdma_cm")
-    return next((node for node in nodes if (node.major, node.minor) == numbers), None)
+def _without_device(raw: RawMachine) -> Iterator[Excluded]:
+    """Functions that should be RDMA devices and are none: InfiniBand's class, and a device's virtual functions."""
+    taken = {pci_address(device.function) for device in raw.rdma_devices if device.function is not None}
+    for function in raw.functions:
+        address = pci_address(function.address)
+        expected = (function.pci_class or "").startswith(_INFINIBAND_CLASS) or _parent(function) in taken
+        if expected and address not in taken:
+            yield Excluded(name=address, reason=_why_no_device(function, address), address=address)
 
 
-def _port(raw: RawPort, state: RawPortState | None) -> Port | None:
-    number = integer(raw.name)
-    if number is None:
-        return None
-    return Port(
-        number=number,
-        link_layer=link_layer(raw.link_layer),
-        state=port_state(state.state if state else None),
-        rate_gbps=leading_number(state.rate if state else None),
-        lid=integer(state.lid if state else None) or 0,
-    )
+def _parent(function: RawFunction) -> PciAddress | None:
+    return pci_address(function.physfn) if function.physfn is not None else None
 
 
-def _gpus(raw: RawMachine, places: _Places) -> tuple[Gpu, ...]:
-    told = {pci_address(gpu.address): gpu.information for gpu in raw.driver_gpus}
-    found = [_gpu(function, places, told.get(pci_address(function.address))) for function in raw.functions]
-    return tuple(sorted((gpu for gpu in found if gpu is not None), key=lambda gpu: gpu.address))
-
-
-def _gpu(function: RawFunction, places: _Places, information: str | None) -> Gpu | None:
-    vendor = _GPU_VENDORS.get(function.vendor or "")
-    if vendor is None or not (function.pci_class or "").startswith(_GPU_CLASSES[vendor]):
-        return None
-    facts = {line["key"].strip(): line["value"].strip() for line in _DRIVER_LINE.finditer(information or "")}
-    return Gpu(
-        address=pci_address(function.address),
-        path=function.path,
-        numa_node=places.numa_node(function),
-        vendor=vendor,
-        model=facts.get("Model", ""),
-        uuid=facts.get("GPU UUID"),
-    )
-
-
-def _numa_nodes(raw: Iterable[RawNumaNode]) -> tuple[NumaNode, ...]:
-    """Nodes with CPUs, by number: a GPU's memory is a node of its own and no place for a pod."""
-    nodes = (
-        NumaNode(
-            number=int(node.name.removeprefix("node")),
-            cpus=node.cpulist,
-            distances=tuple(filter(None, map(integer, (node.distance or "").split()))),
-        )
-        for node in raw
-        if node.cpulist
-    )
-    return tuple(sorted(nodes, key=lambda node: node.number))
+def _why_no_device(function: RawFunction, address: PciAddress) -> Reason:
+    parent = f", a virtual one of {_parent(function)}," if function.physfn is not None else ""
+    if function.driver is None:
+        return reason(Code.NO_DRIVER, address=address, parent=parent)
+    return reason(Code.NO_RDMA_DEVICE, address=address, parent=parent, driver=ascii(function.driver)[1:-1])

@@ -5,6 +5,7 @@ It must not read the folder's files.
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -27,10 +28,10 @@ _FOLDER_GONE: Final = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UN
 class FolderWatch:
     """An inotify watch, or polling while there is none to be had (no folder yet, or the limit is used up)."""
 
-    def __init__(self, folder: Path, log: FilteringBoundLogger, *, only: str | None = None) -> None:
-        """Watch ``folder`` from ``async with`` on: the files in it, or ``only`` the one of that name.
+    def __init__(self, folder: Path, log: FilteringBoundLogger, *, only: Collection[str] | None = None) -> None:
+        """Watch ``folder`` from ``async with`` on: the files in it, or ``only`` those of these names.
 
-        Of that one also its content counts, whether it is written in place or renamed onto.
+        Of those also the content counts, whether they are written in place or renamed onto.
         """
         self._folder = folder
         self._log = log
@@ -65,7 +66,7 @@ class FolderWatch:
             event = await inotify.get()
             if event.mask & _FOLDER_GONE:
                 return self._give_back()
-            if self._only is None or event.mask & Mask.Q_OVERFLOW or str(event.name) == self._only:
+            if self._only is None or event.mask & Mask.Q_OVERFLOW or str(event.name) in self._only:
                 return None
 
     def _take(self) -> None:

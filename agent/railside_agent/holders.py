@@ -1,9 +1,13 @@
-"""Which ids containers hold, by the kubelet's own checkpoint: the one account that is whole right after its start.
+"""Who holds which ids, by the kubelet's own checkpoint: the one account that is whole right after its start.
 
 It must not read files. The checkpoint's form is the kubelet's own affair and may change with its version: what
 makes no sense is None, never a guess that nothing is held.
 """
 
+import base64
+import binascii
+import fnmatch
+import functools
 import re
 from typing import Final
 
@@ -11,41 +15,105 @@ import msgspec
 
 _NODE: Final = re.compile(r"[0-9]{1,5}")
 
+_REMEMBERED: Final = 1 << 10
+
 
 class HeldId(msgspec.Struct, frozen=True, kw_only=True):
-    """One id in a container's hands. Ids of ended pods stay in the checkpoint until the next allocation."""
+    """One id in a container's hands, and where the kubelet believes it to be; nowhere if it carried no hint."""
 
     id: str
     numa_nodes: tuple[int, ...] = ()
-    """Where the kubelet believes it to be; empty for an id that carried no hint."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one container was dealt of one resource. Entries of ended pods stay until the next allocation."""
+
+    pod: str
+    """The pod's UID."""
+    container: str
+    resource: str
+    ids: tuple[HeldId, ...]
+    answer: bytes = b""
+    """The plugin's answer to Allocate, which the kubelet replays at each start of the container."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ids alone."""
+        return tuple(one.id for one in self.ids)
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the kubelet has dealt, and what it knows of the plugins' lists."""
+
+    entries: tuple[Entry, ...] = ()
+    registered: dict[str, frozenset[str]] = {}
+    """Ids by resource that the kubelet counts as healthy: its acknowledgement of a list."""
+
+    def of(self, resource: str) -> tuple[Entry, ...]:
+        """The entries of one resource."""
+        return tuple(one for one in self.entries if one.resource == resource)
+
+    def held(self, resource: str) -> dict[str, HeldId]:
+        """Every id of ``resource`` that a container holds, by name."""
+        nodes: dict[str, set[int]] = {}
+        for one in (one for entry in self.of(resource) for one in entry.ids):
+            nodes.setdefault(one.id, set()).update(one.numa_nodes)
+        return {name: HeldId(id=name, numa_nodes=tuple(sorted(found))) for name, found in sorted(nodes.items())}
 
 
 class _Entry(msgspec.Struct):
-    resource: str = msgspec.field(name="ResourceName")
+    pod: str = msgspec.field(name="PodUID", default="")
+    container: str = msgspec.field(name="ContainerName", default="")
+    resource: str = msgspec.field(name="ResourceName", default="")
     ids_by_node: dict[str, list[str]] | None = msgspec.field(name="DeviceIDs", default=None)
+    answer: str | None = msgspec.field(name="AllocResp", default=None)
 
 
 class _Data(msgspec.Struct):
     entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries", default=None)
+    registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices", default=None)
 
 
-class _Checkpoint(msgspec.Struct):
+class _File(msgspec.Struct):
     data: _Data = msgspec.field(name="Data")
 
 
-def held_ids(checkpoint: bytes, resource: str) -> tuple[HeldId, ...] | None:
-    """Ids of ``resource`` that containers hold, sorted; None where ``checkpoint`` makes no sense.
+def read_checkpoint(content: bytes) -> Checkpoint | None:
+    """The checkpoint that ``content`` is; None where it makes no sense. An empty one is a node that dealt nothing.
 
     The form is that of kubelet 1.20 and later (pkg/kubelet/cm/devicemanager/checkpoint): ids by NUMA node, those
     without a hint under node -1.
     """
+    if not content:
+        return Checkpoint()
     try:
-        entries = msgspec.json.decode(checkpoint, type=_Checkpoint).data.entries or []
+        data = msgspec.json.decode(content, type=_File).data
     except msgspec.MsgspecError:
         return None
+    registered = {resource: frozenset(ids or ()) for resource, ids in (data.registered or {}).items()}
+    return Checkpoint(entries=tuple(map(_entry, data.entries or ())), registered=registered)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def matching(resource: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of ``patterns``, such as ``nvidia.com/mig-*``, is the name ``resource``.
+
+    Every start asks it of each entry of the checkpoint, and a node has few resources.
+    """
+    return any(fnmatch.fnmatchcase(resource, pattern) for pattern in patterns)
+
+
+def _entry(raw: _Entry) -> Entry:
     nodes: dict[str, set[int]] = {}
-    for entry in entries:
-        for node, ids in (entry.ids_by_node or {}).items() if entry.resource == resource else ():
-            for one in ids:
-                nodes.setdefault(one, set()).update({int(node)} if _NODE.fullmatch(node) else ())
-    return tuple(HeldId(id=one, numa_nodes=tuple(sorted(found))) for one, found in sorted(nodes.items()))
+    for node, names in (raw.ids_by_node or {}).items():
+        for one in names:
+            nodes.setdefault(one, set()).update({int(node)} if _NODE.fullmatch(node) else ())
+    ids = tuple(HeldId(id=one, numa_nodes=tuple(sorted(found))) for one, found in sorted(nodes.items()))
+    return Entry(pod=raw.pod, container=raw.container, resource=raw.resource, ids=ids, answer=_answer(raw.answer))
+
+
+def _answer(text: str | None) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.device_nodes import DeviceNodes
 from railside_agent.discovery import discover
-from railside_agent.port_states import PortAnswers, PortStates
+from railside_agent.port_states import PortStates
 from railside_agent.raw_machine import RawMachine, with_port_states
 from railside_agent.sysfs import read_machine
 from railside_proto.machine import Machine
@@ -130,8 +130,8 @@ class Inventory:
             signs = await self._signs.calm_within(pause)
 
     async def _follow_ports(self) -> Never:
-        async for answers in self._ports.latest.changes():
-            await self._merge_in_turn(answers)
+        async for _ in self._ports.latest.changes():
+            await self._merge_in_turn()
         raise AssertionError("a cell's changes never end")
 
     async def _look_in_turn(self) -> Look | str:
@@ -140,8 +140,10 @@ class Inventory:
             self._next = None
             return await self._concluded(self._look_whole, merge=False)
 
-    async def _merge_in_turn(self, answers: PortAnswers) -> None:
+    async def _merge_in_turn(self) -> None:
         async with self._turn:
+            # As they are by now: while this waited for its turn, a look may have asked more cards.
+            answers = self._ports.latest.value
             latest = self.latest.value
             if latest is None:
                 return

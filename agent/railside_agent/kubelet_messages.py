@@ -12,14 +12,14 @@ UNHEALTHY: Final = "Unhealthy"
 
 def device_list(offer: Offer) -> pb.ListAndWatchResponse:
     """The whole list of a pool."""
-    return pb.ListAndWatchResponse(devices=[_device(seat) for seat in offer])
+    return pb.ListAndWatchResponse(devices=map(_device, offer.seats))
 
 
 def _device(offered: OfferedSeat) -> pb.Device:
     nodes = [pb.NUMANode(ID=number) for number in offered.seat.numa_nodes]
     return pb.Device(
         ID=offered.seat.id,
-        health=HEALTHY if offered.counted else UNHEALTHY,
+        health=HEALTHY if offered.healthy else UNHEALTHY,
         # No TopologyInfo and an empty one differ: the first fits everywhere, the second nowhere.
         topology=pb.TopologyInfo(nodes=nodes) if nodes else None,
     )
@@ -36,4 +36,5 @@ def allocate_answer(edits: ContainerEdits) -> pb.ContainerAllocateResponse:
             pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
             for mount in edits.mounts
         ],
+        envs=edits.environment,
     )

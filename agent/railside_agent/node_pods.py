@@ -24,5 +24,13 @@ class NodePods:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._objects.run(), name="pod-watch")
             async for seen in self._objects.seen.changes():
-                self.pods.set(pods(seen.objects.values(), synced=seen.synced, problem=seen.problem))
+                self.pods.set(
+                    pods(
+                        seen.objects.values(),
+                        synced=seen.synced,
+                        problem=seen.problem,
+                        gone=seen.gone.values(),
+                        before=self.pods.value,
+                    )
+                )
         raise AssertionError("a cell's changes have no end")

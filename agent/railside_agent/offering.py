@@ -1,27 +1,23 @@
-"""Keeps the offer in step with the machine and its holders: recalled at first, then with every look.
+"""Keeps the list of a pool in step with everything that it rests on: at each change, the whole of it anew.
 
-It must not decide what is offered: the core does.
+It must not decide what is listed: the core does.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Final, Never, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, Never
 
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.checkpoint_watch import CheckpointWatch
-from railside_agent.holders import HeldId, held_ids
-from railside_agent.inventory import Inventory, Look
-from railside_agent.seat_memory import SeatMemory
-from railside_agent.seats import Offer, offer, recalled
+from railside_agent.holders import Checkpoint
+from railside_agent.outlook import Outlook
+from railside_agent.seats import Offer
 from railside_agent.starts import ContainerStarts
-from railside_agent.status import nothing_offered
+from railside_agent.state_file import Remembered, StateFile
 from railside_proto.machine import Machine
-from railside_proto.pool import Container, Pool
-from railside_proto.reasons import Reason
-from railside_runtime.cell import Cell
-from railside_runtime.waiting import first_of
+from railside_proto.pool import Binding
+from railside_runtime.cell import Cell, until_any_changes
 from railside_runtime.worker import Worker
 
 DISK_DEADLINE_SECONDS: Final = 2.0
@@ -29,108 +25,128 @@ DISK_DEADLINE_SECONDS: Final = 2.0
 
 RETRY_SECONDS: Final = 5.0
 
-T = TypeVar("T")
-
 
 class Offering:
     """The offer of one pool."""
 
     def __init__(
         self,
-        pool: Pool,
+        outlook: Outlook,
         *,
-        inventory: Inventory,
-        checkpoint: CheckpointWatch,
         starts: ContainerStarts,
-        memory: SeatMemory,
-        offer: Cell[Offer],
+        state: StateFile,
+        restart: Callable[[Binding], None],
+        calm: Callable[[], Awaitable[object]],
         log: FilteringBoundLogger,
     ) -> None:
-        """Write to ``offer``, as its only writer."""
-        self._pool = pool
-        self._inventory = inventory
-        self._checkpoint = checkpoint
+        """Write to ``offer``, as its only writer.
+
+        ``restart`` is told whose containers run on what is untrue; ``calm`` returns when no container waits for
+        an answer, or after a moment.
+        """
+        self.offer: Cell[Offer] = Cell(Offer())
+        self._outlook = outlook
         self._starts = starts
-        self._memory = memory
-        self._offer = offer
+        self._state = state
+        self._restart = restart
+        self._calm = calm
         self._log = log
-        self._worker = Worker("memory")
-        self._told: tuple[Machine, int] | None = None
+        self._worker = Worker("state")
+        self._renewed: Machine | None = None
+        self._collected: Checkpoint | None = None
 
     async def run(self) -> Never:
-        """Offer what was remembered at once, and what is there as soon as it has been looked at."""
-        held = self._held(await self._checkpoint.read_patiently()) or ()
-        remembered = await self._patiently(self._memory.recall, "the remembered seats") or ()
-        before = recalled(remembered, await self._containers(), held)
-        self._offer.set(offer(None, self._pool, before, held))
+        """List what was remembered at once, and go on from there with every change."""
+        await self._recall()
         while True:
-            latest, checkpoint = self._inventory.latest.value, self._checkpoint.latest.value
-            now_held = self._held(checkpoint)
-            held = held if now_held is None else now_held
-            done = True
-            if latest is not None:
-                done = await self._renew(latest, offer(latest.machine, self._pool, self._offer.value, held))
-            await self._until_newer(latest, checkpoint, None if done else RETRY_SECONDS)
+            # A list made while a container waits for its call would hold that up, and be old when it is done.
+            await self._calm()
+            seen = self._sources()
+            again_at = self._list()
+            done = await self._keep_house()
+            wait = None if done else RETRY_SECONDS
+            if again_at is not None:
+                wait = min(wait or again_at, again_at)
+            await self._until_newer(seen, wait)
 
-    def _held(self, checkpoint: bytes | None) -> tuple[HeldId, ...] | None:
-        """What containers hold; None where that is unknown. Without a checkpoint nothing was ever dealt."""
-        return held_ids(checkpoint, self._pool.resource) if checkpoint else None if checkpoint is None else ()
-
-    async def _patiently(self, read: Callable[[], T], what: str) -> T:
-        """What ``read`` gives. A disk that hangs is waited for: ids that pods hold must not leave the list."""
-        while True:
-            try:
-                return await self._worker.run(read, DISK_DEADLINE_SECONDS)
-            except TimeoutError:
-                self._log.error("the disk hangs, and nothing is offered before it answers", waiting_for=what)
-                await asyncio.sleep(RETRY_SECONDS)
-
-    async def _containers(self) -> tuple[Container, ...]:
+    async def _recall(self) -> None:
+        """All that an earlier run left. A disk that hangs is waited for: ids that pods hold must be listed."""
+        await self._outlook.sight.checkpoint.read_patiently()
+        remembered = await self._patiently_recalled()
+        self._outlook.remember(remembered.mode)
+        self._outlook.books = remembered.books
         try:
-            return await self._starts.containers()
+            await self._starts.recall()
         except (OSError, TimeoutError) as error:
             self._log.error("the bound containers could not be read", detail=str(error))
-            return ()
 
-    async def _until_newer(self, seen: Look | None, read: bytes | None, at_most_seconds: float | None) -> None:
+    async def _patiently_recalled(self) -> Remembered:
+        while True:
+            try:
+                return await self._worker.run(self._state.recall, DISK_DEADLINE_SECONDS)
+            except TimeoutError:
+                self._log.error("the disk hangs, and nothing is offered before it answers")
+                await asyncio.sleep(RETRY_SECONDS)
+
+    def _sources(self) -> list[tuple[Cell[object], object]]:
+        """Everything that the list rests on, and what it was when the list was made."""
+        sight = self._outlook.sight
+        cells = (
+            sight.inventory.latest,
+            sight.checkpoint.latest,
+            sight.node,
+            sight.pods,
+            self._starts.bindings,
+            self._outlook.in_flight,
+            self._outlook.heard,
+        )
+        return [(cell, cell.value) for cell in cells]  # type: ignore[misc]
+
+    async def _until_newer(self, seen: list[tuple[Cell[object], object]], at_most_seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_seconds):
-                await first_of(
-                    self._inventory.latest.until(lambda latest: latest is not seen),
-                    self._checkpoint.latest.until(lambda content: content is not read),
-                )
+                await until_any_changes(seen)
 
-    async def _renew(self, latest: Look, seats: Offer) -> bool:
-        """Put what is no longer true out of the way, then remember ``seats`` and offer them, in this order.
+    def _list(self) -> float | None:
+        """Make the list anew; in how many seconds it would change by itself."""
+        outlook = self._outlook
+        mode = outlook.mode
+        if mode.source != "memory":
+            outlook.remember(mode.mode)
+        made, now = outlook.list_now(self._starts.bindings.value)
+        self.offer.set(made)
+        return None if made.changes_at is None else max(0.0, made.changes_at - now)
 
-        Whether all of that could be done: it is tried again where not.
-        """
-        withdrawn = await self._starts.withdraw_untrue(latest.machine)
-        self._tell(latest.machine, seats)
-        remembered = False
+    async def _keep_house(self) -> bool:
+        """Put what is no longer true out of the way, and write down what must outlive us; whether that is done."""
+        renewed = await self._renew()
+        await self._collect()
+        remembered = Remembered(mode=self._outlook.remembered, books=self._outlook.books)
         try:
-            remembered = await self._worker.run(lambda: self._memory.remember(seats), DISK_DEADLINE_SECONDS)
+            return (
+                await self._worker.run(lambda: self._state.remember(remembered), DISK_DEADLINE_SECONDS) and renewed
+            )
         except TimeoutError:
-            self._log.error("the seats could not be remembered", detail="the disk hangs")
-        self._offer.set(seats)
-        return withdrawn and remembered
+            self._log.error("the state could not be remembered", detail="the disk hangs")
+            return False
 
-    def _tell(self, machine: Machine, seats: Offer) -> None:
-        """Log what is new: a look that finds nothing new has nothing to say."""
-        healthy = sum(seat.illness is None for seat in seats)
-        if self._told == (machine, healthy):
+    async def _renew(self) -> bool:
+        look = self._outlook.sight.look
+        if look is None or look.machine == self._renewed:
+            return True
+        outdated = await self._starts.renew(look.machine)
+        if outdated is None:
+            return False
+        self._renewed = look.machine
+        for binding in outdated:
+            self._restart(binding)
+        return True
+
+    async def _collect(self) -> None:
+        """Once for each checkpoint that makes sense: what it does not name any more is gone."""
+        _, holders = self._outlook.sight.holders()
+        if holders is None or holders is self._collected:
             return
-        before = self._told[0].excluded if self._told else ()
-        self._told = (machine, healthy)
-        hcas, gpus = len(machine.hcas), len(machine.gpus)
-        self._log.info("machine", hcas=hcas, gpus=gpus, seats=len(seats), healthy=healthy)
-        for one in machine.excluded:
-            if one not in before:
-                self._log.info("device left out", device=one.name, **_because(one.reason))
-        nothing = nothing_offered(machine)
-        if nothing is not None:
-            self._log.warning("nothing is offered", **_because(nothing))
-
-
-def _because(why: Reason) -> dict[str, str]:
-    return {"reason": why.code, "why": why.sentence, "remedy": why.remedy}
+        self._collected = holders
+        pool = self._outlook.pool
+        await self._starts.collect(frozenset(entry.names for entry in holders.of(pool.resource)))

@@ -5,7 +5,8 @@ It must not decide anything: it reads requests, asks, and answers.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from grpclib.const import Status
@@ -14,6 +15,7 @@ from grpclib.exceptions import GRPCError
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits
 from railside_agent.kubelet_messages import allocate_answer, device_list
+from railside_agent.preference import preferred
 from railside_agent.seats import Offer
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import DevicePluginBase
@@ -29,27 +31,48 @@ Answer = TypeVar("Answer")
 class Starts(Protocol):
     """Who serves containers on their way."""
 
-    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
-        """Answer Allocate."""
+    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
+        """Answer Allocate. A refusal fails the pod for good."""
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
         """Answer PreStartContainer."""
 
 
-OPTIONS = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=False)
+OPTIONS = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 """PreStartContainer decides which HCA a container gets, so it is always required."""
 
 
 class DevicePlugin(DevicePluginBase):
     """Serves the kubelet until its server is closed."""
 
-    def __init__(self, offer: Cell[Offer], starts: Starts) -> None:
-        """List what ``offer`` holds; hand containers to ``starts``."""
+    def __init__(
+        self,
+        offer: Cell[Offer],
+        starts: Starts,
+        *,
+        heard: Cell[float | None] | None = None,
+        dealt: Callable[[tuple[str, ...]], None] = lambda _: None,
+        preferred: Callable[[tuple[str, ...]], None] = lambda _: None,
+    ) -> None:
+        """List what ``offer`` holds; hand containers to ``starts``.
+
+        ``dealt`` is told which seats were dealt, and ``preferred`` which ones we would rather have dealt.
+
+        ``heard`` is set to the moment at which the kubelet opened the list that it follows.
+        """
         self._offer = offer
         self._starts = starts
+        self._heard: Cell[float | None] = heard or Cell(None)
+        self._dealt = dealt
+        self._preferred = preferred
         self._calls: Cell[int] = Cell(0)
         self.streams: Cell[int] = Cell(0)
         """How many ListAndWatch streams the kubelet holds open; 0 means that it does not listen to us."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call about a container is under way."""
+        return self._calls.value > 0
 
     async def settled(self, patience_seconds: float) -> None:
         """Return when no call about a container is under way, or after a while: one that is cut fails its pod."""
@@ -65,22 +88,42 @@ class DevicePlugin(DevicePluginBase):
     async def ListAndWatch(self, stream: "Stream[pb.Empty, pb.ListAndWatchResponse]") -> None:  # noqa: N802
         """Send the whole list at once, and again at each change, until the kubelet or the server goes."""
         await stream.recv_message()
+        self._heard.set(time.monotonic())
+        sent: pb.ListAndWatchResponse | None = None
         with _counted(self.streams):
             async for offer in self._offer.changes():
-                await stream.send_message(device_list(offer))
+                # The same list again is no news, and would cost the kubelet a write to its disk.
+                if (message := device_list(offer)) != sent:
+                    await stream.send_message(message)
+                sent = message
 
     async def GetPreferredAllocation(  # noqa: N802
-        self, _stream: "Stream[pb.PreferredAllocationRequest, pb.PreferredAllocationResponse]"
+        self, stream: "Stream[pb.PreferredAllocationRequest, pb.PreferredAllocationResponse]"
     ) -> None:
-        """Not offered by the options, so the kubelet does not ask: in ib-shared one seat is as good as another."""
-        raise GRPCError(Status.UNIMPLEMENTED, "this plugin has no preference")
-
-    async def Allocate(self, stream: "Stream[pb.AllocateRequest, pb.AllocateResponse]") -> None:  # noqa: N802
-        """Answer for each container; never an error, as that would fail the pod for good."""
+        """Say which of the seats at hand the kubelet should deal; it asks only where there is a choice."""
         request = await _received(stream)
         with _counted(self._calls):
-            edits = [await self._starts.deal(tuple(one.devices_ids)) for one in request.container_requests]
-            await stream.send_message(pb.AllocateResponse(container_responses=map(allocate_answer, edits)))
+            answers = [self._answered(one) for one in request.container_requests]
+            await stream.send_message(pb.PreferredAllocationResponse(container_responses=answers))
+
+    def _answered(self, asked: pb.ContainerPreferredAllocationRequest) -> pb.ContainerPreferredAllocationResponse:
+        seats = preferred(asked.available_deviceIDs, asked.must_include_deviceIDs, asked.allocation_size)
+        self._preferred(seats)
+        return pb.ContainerPreferredAllocationResponse(deviceIDs=seats)
+
+    async def Allocate(self, stream: "Stream[pb.AllocateRequest, pb.AllocateResponse]") -> None:  # noqa: N802
+        """Answer for each container; an error fails the pod for good, and is left to who cannot serve it later."""
+        request = await _received(stream)
+        with _counted(self._calls):
+            answers = [await self._allocated(tuple(one.devices_ids)) for one in request.container_requests]
+            await stream.send_message(pb.AllocateResponse(container_responses=answers))
+
+    async def _allocated(self, seats: tuple[str, ...]) -> pb.ContainerAllocateResponse:
+        self._dealt(seats)
+        outcome = await self._starts.deal(seats)
+        if isinstance(outcome, Refused):
+            raise GRPCError(Status.UNAVAILABLE, f"railside: {outcome.reason.sentence}")
+        return allocate_answer(outcome)
 
     async def PreStartContainer(  # noqa: N802
         self, stream: "Stream[pb.PreStartContainerRequest, pb.PreStartContainerResponse]"

@@ -51,6 +51,14 @@ class Allocatable(msgspec.Struct, frozen=True, kw_only=True):
     """Empty unless the kubelet's CPU manager is static."""
 
 
+class NodeHoldings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kubelet said last."""
+
+    containers: tuple[ContainerHolding, ...]
+    allocatable: Allocatable | None
+    """None where the kubelet is too old to say (before 1.23)."""
+
+
 def holdings(answer: pb.ListPodResourcesResponse) -> tuple[ContainerHolding, ...] | None:
     """What each container holds, those without anything included; None where the kubelet does not know yet."""
     if not answer.pod_resources:

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Never
 
-import msgspec
 from grpclib.client import Channel
 from grpclib.encoding.proto import ProtoCodec
 from grpclib.exceptions import GRPCError
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.pod_resources import Allocatable, ContainerHolding, allocatable, holdings
+from railside_agent.pod_resources import Allocatable, NodeHoldings, allocatable, holdings
 from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
@@ -41,14 +40,6 @@ LARGEST_ANSWER_BYTES: Final = 1 << 24
 """As the kubelet's own client takes."""
 
 
-class NodeHoldings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kubelet said last."""
-
-    containers: tuple[ContainerHolding, ...]
-    allocatable: Allocatable | None
-    """None where the kubelet is too old to say (before 1.23)."""
-
-
 class PodResources:
     """The kubelet's account of its devices."""
 
@@ -58,6 +49,7 @@ class PodResources:
         log: FilteringBoundLogger,
         *,
         busy: Callable[[], bool],
+        pause_seconds: float = LEAST_PAUSE_SECONDS,
         deadline_seconds: float = CALL_DEADLINE_SECONDS,
         largest_bytes: int = LARGEST_ANSWER_BYTES,
     ) -> None:
@@ -65,6 +57,7 @@ class PodResources:
         self._socket = kubelet_dir / POD_RESOURCES / KUBELET_SOCKET
         self._log = log
         self._busy = busy
+        self._pause_seconds = max(pause_seconds, LEAST_PAUSE_SECONDS)
         self._deadline_seconds = deadline_seconds
         self._codec = _BoundedCodec(largest_bytes)
         self.latest: Cell[NodeHoldings | None] = Cell(None)
@@ -77,7 +70,7 @@ class PodResources:
         while True:
             await self._calm()
             self._say(await self._problem_of_asking())
-            await asyncio.sleep(LEAST_PAUSE_SECONDS)
+            await asyncio.sleep(self._pause_seconds)
 
     async def _calm(self) -> None:
         loop = asyncio.get_running_loop()

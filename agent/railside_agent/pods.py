@@ -10,6 +10,9 @@ import msgspec
 
 from railside_proto.names import LOCALITY, LOCALITY_ENFORCE, MIRROR_POD, STATIC_POD_UID
 
+_MOST_DEPARTED: Final = 512
+"""The kubelet's checkpoint forgets them at the next allocation."""
+
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -34,6 +37,7 @@ class _Present(msgspec.Struct, frozen=True):
 
 class _State(msgspec.Struct, frozen=True):
     running: _Present | None = None
+    terminated: _Present | None = None
 
 
 class _ContainerStatus(msgspec.Struct, frozen=True):
@@ -85,6 +89,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     static_uid: str | None = None
     """For a static pod the UID that the kubelet's checkpoint has."""
     ended: bool
+    stopped: bool = False
+    """Whether every container has stopped: so the kubelet leaves a pod before it deletes the object."""
     terminating: bool
     locality: str | None = None
     locality_enforce: bool = False
@@ -98,19 +104,51 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
     by_uid: Mapping[str, Pod] = {}
     """By each UID that the kubelet may use; one that two pods claim is nobody's."""
+    departed: tuple[str, ...] = ()
+    """UIDs of pods that were deleted when all of their containers had stopped, the latest last."""
     synced: bool = False
     problem: str | None = None
+
+    @property
+    def over(self) -> frozenset[str]:
+        """UIDs of all pods that are known to be over."""
+        return frozenset(self.departed) | {uid for uid, pod in self.by_uid.items() if pod.ended}
 
     def ended(self, uid: str) -> bool | None:
         """True: its containers are done for good. False: it lives, or is on its way out. None: not known."""
         pod = self.by_uid.get(uid)
-        return pod.ended if pod is not None else None
+        return pod.ended if pod is not None else (uid in self.departed or None)
 
 
-def pods(objects: Iterable[PodObject], *, synced: bool, problem: str | None) -> Pods:
-    """The pods that ``objects`` show, sorted by namespace and name."""
+def pods(
+    objects: Iterable[PodObject],
+    *,
+    synced: bool,
+    problem: str | None,
+    gone: Iterable[PodObject] = (),
+    before: Pods | None = None,
+) -> Pods:
+    """The pods that ``objects`` show, sorted by namespace and name.
+
+    ``gone`` are objects deleted of late, as they were at the end; ``before`` is what was seen last.
+    """
     found = tuple(sorted(map(_pod, objects), key=lambda pod: (pod.namespace, pod.name, pod.uid)))
-    return Pods(pods=found, by_uid=_index(found), synced=synced, problem=problem)
+    by_uid = _index(found)
+    earlier = before.departed if before else ()
+    return Pods(
+        pods=found,
+        by_uid=by_uid,
+        departed=_departed(earlier, map(_pod, gone), by_uid),
+        synced=synced,
+        problem=problem,
+    )
+
+
+def _departed(earlier: tuple[str, ...], gone: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[str, ...]:
+    """Who has gone for good. One that is deleted by force, while its containers run, is not among them."""
+    left = (uid for pod in gone if pod.stopped or pod.ended for uid in (pod.uid, pod.static_uid) if uid)
+    every = dict.fromkeys((*earlier, *left))
+    return tuple(uid for uid in every if uid not in now)[-_MOST_DEPARTED:]
 
 
 def _index(found: tuple[Pod, ...]) -> Mapping[str, Pod]:
@@ -134,6 +172,7 @@ def _pod(one: PodObject) -> Pod:
         namespace=one.metadata.namespace,
         static_uid=_static_uid(annotations),
         ended=one.status.phase in _ENDED and not _any_runs(one.status),
+        stopped=_all_stopped(one),
         terminating=one.metadata.deletion_timestamp is not None,
         locality=annotations.locality,
         locality_enforce=annotations.locality_enforce == "true",
@@ -142,6 +181,13 @@ def _pod(one: PodObject) -> Pod:
             for each in (*(one.spec.init_containers or ()), *(one.spec.containers or ()))
         ),
     )
+
+
+def _all_stopped(one: PodObject) -> bool:
+    """Whether each container that the pod has is told to have stopped, or never came to start."""
+    statuses = one.status.container_statuses or ()
+    stopped = [each.state is not None and each.state.terminated is not None for each in statuses]
+    return len(stopped) == len(one.spec.containers or ()) and all(stopped) and not _any_runs(one.status)
 
 
 def _static_uid(annotations: _Annotations) -> str | None:

@@ -19,15 +19,17 @@ class RawNumaNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RawFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """One PCI function: its address and the folders above it, host bridge first."""
+    """One PCI function that may matter: its address and the folders above it, host bridge first."""
 
     address: str
     path: tuple[str, ...]
     vendor: str | None = None
     pci_class: str | None = None
     numa_node: str | None = None
+    driver: str | None = None
+    """Name of what ``driver`` points to; None where none is bound."""
     physfn: str | None = None
-    """Address of the physical function, where this is a virtual one."""
+    """Address that ``physfn`` points to, even where nothing is there."""
 
 
 class RawPort(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +44,10 @@ class RawPortState(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: str | None
+    phys_state: str | None = None
     rate: str | None = None
     lid: str | None = None
+    sm_lid: str | None = None
 
 
 class RawRdmaDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +57,17 @@ class RawRdmaDevice(msgspec.Struct, frozen=True, kw_only=True):
     function: str | None
     """Address of the PCI function that ``device`` points to."""
     node_guid: str | None
+    sys_image_guid: str | None = None
     hca_type: str | None
+    fw_ver: str | None = None
+    board_id: str | None = None
     ports: tuple[RawPort, ...]
     port_states: tuple[RawPortState, ...] | None = None
     """None where the card was not asked, or did not answer."""
 
 
-class RawUverbs(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of sys/class/infiniband_verbs."""
+class RawCharacterDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of sys/class/infiniband_verbs, or an umad of sys/class/infiniband_mad."""
 
     name: str
     ibdev: str | None
@@ -76,18 +83,26 @@ class RawDriverGpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RawMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that one look at a tree gave, each list sorted by name or address."""
+    """Everything that one look at a tree gave, each list sorted by name or address.
+
+    ``functions`` are those of the RDMA devices, and others of a class that may matter.
+    """
 
     numa_nodes: tuple[RawNumaNode, ...] = ()
     functions: tuple[RawFunction, ...] = ()
     rdma_devices: tuple[RawRdmaDevice, ...] = ()
-    uverbs: tuple[RawUverbs, ...] = ()
+    uverbs: tuple[RawCharacterDevice, ...] = ()
+    umads: tuple[RawCharacterDevice, ...] = ()
     driver_gpus: tuple[RawDriverGpu, ...] = ()
     device_nodes: tuple[DeviceNode, ...] | None = None
     """Nodes in dev/infiniband; None where the tree has no dev at all, as a recording has none."""
     rdma_cm_dev: str | None = None
     virtual_topology: bool = False
     """Whether a regular file virtualTopology.xml is there."""
+    virtual_topology_text: str | None = None
+    """What stands in it; None where it cannot be read, or is far larger than such a file is."""
+    netns_mode: str | None = None
+    """``Y`` where every network namespace sees RDMA devices, ``N`` where only their owner does."""
 
 
 def with_port_states(raw: RawMachine, states: Mapping[str, tuple[RawPortState, ...] | None]) -> RawMachine:

@@ -64,8 +64,10 @@ class Registrar:
     async def run(self) -> Never:
         """Stay registered. Tries with one and the same kubelet come ever more slowly, a new one is met at once."""
         pause = FIRST_RETRY_SECONDS
+        # The kubelet writes its checkpoint into the same folder, several times for each pod.
+        sockets = {self._kubelet.name, self._socket.name}
         while True:
-            async with FolderWatch(self._folder, self._log) as watch:
+            async with FolderWatch(self._folder, self._log, only=sockets) as watch:
                 kubelet = await self._found(watch)
                 began = asyncio.get_running_loop().time()
                 await self._serve_once(kubelet, watch)
@@ -75,6 +77,11 @@ class Registrar:
                     async with asyncio.timeout(_jittered(pause)):
                         await self._until_another_kubelet(kubelet, watch)
                         pause = FIRST_RETRY_SECONDS
+
+    async def rest(self) -> None:
+        """Say that nothing is to be registered now, and let the kubelet clean up behind a ``run`` that ended."""
+        self._say(registered=False, detail=NOT_TRIED.detail)
+        await asyncio.sleep(FIRST_RETRY_SECONDS)
 
     async def _found(self, watch: FolderWatch) -> _Identity:
         while (kubelet := await _identity(self._kubelet)) is None:

@@ -1,139 +1,219 @@
-"""What the kubelet is offered: seats with their NUMA hints and health, and the HCA that each seat means.
+"""The list that the kubelet is given: seats with their NUMA hints and health.
 
-A seat once listed stays listed: the kubelet crashes when an id that a pod holds leaves the list.
-It must not know the kubelet's messages.
+A zone lists the seats that containers hold, and one free seat for each free share of its HCAs. An id once listed
+stays until the kubelet cannot have it in mind any more: one that is missing crashes the kubelet. It must not know
+the kubelet's messages, and not which HCA a free seat will mean.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from railside_agent.health import illness, sound_hca
-from railside_agent.holders import HeldId
-from railside_proto.machine import Hca, Machine, PciAddress
-from railside_proto.pool import Container, Pool, Seat
+from railside_agent.holders import Checkpoint
+from railside_agent.rules import Rules
+from railside_agent.seat_names import first_free, is_ours, node_of, order, zone_of
+from railside_agent.situation import Listed, Situation, believed
+from railside_agent.soundness import Courses, follow, next_recovery
+from railside_agent.usage import Usage, usage
+from railside_proto.machine import PciAddress
+from railside_proto.pool import Mode, Pool, Seat
 from railside_proto.reasons import Code, Reason, reason
 
-_ANYWHERE: Final = "any"
-_ZONE: Final = re.compile(r"n(\d+)-s\d+")
+HELD_HEALTHY_SECONDS: Final = 10.0
+"""How long after a registration held seats are told as healthy, whatever they are: the kubelet admits its pods
+anew, and kills those whose ids are not."""
+
+
+class Books(msgspec.Struct, frozen=True, kw_only=True):
+    """What outlives a decision."""
+
+    hinted: bool | None = None
+    """Whether the last list had hints; None before the first."""
+    listed: tuple[Listed, ...] = ()
+    courses: Courses = {}
+    checkpoint: Checkpoint | None = None
+    """The last one that made sense."""
 
 
 class OfferedSeat(msgspec.Struct, frozen=True, kw_only=True):
-    """A seat in the list: bound by identity to one HCA, and ill when that HCA is."""
+    """A seat in the list."""
 
     seat: Seat
-    hca: PciAddress | None
-    """None for an id that a pod holds and that is none of ours."""
-    illness: Reason | None = None
+    healthy: bool
+    """What the kubelet is told."""
     held: bool = False
-    """Whether a container has it, as far as the kubelet's checkpoint says."""
-
-    @property
-    def counted(self) -> bool:
-        """Whether the kubelet is told that it is healthy.
-
-        A held one is, whatever its HCA does: an ill one would hide an idle HCA from the scheduler, and cost a
-        restarted container its pod when the kubelet restarts. The container's next start says the truth.
-        """
-        return self.held or self.illness is None
+    foreign: bool = False
+    """Whether another plugin dealt it, so that its HCA is not ours to choose."""
+    hca: PciAddress | None = None
+    """The HCA that a held seat means since its container's start; None for one that has not started."""
+    reason: Reason | None = None
+    """Why the seat is not to be had, or what is wrong with the HCA that it means."""
 
 
-Offer = tuple[OfferedSeat, ...]
-"""The whole list of a pool, in the order in which the seats came."""
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole list of a pool, and what it rests on."""
+
+    seats: tuple[OfferedSeat, ...] = ()
+    usage: Usage | None = None
+    changes_at: float | None = None
+    """When the list changes by itself, because an HCA has recovered or an id may leave."""
 
 
-def offer(machine: Machine | None, pool: Pool, before: Offer = (), held: tuple[HeldId, ...] = ()) -> Offer:
-    """The seats now: those listed before, those of new HCAs, and ids that pods hold and that are none of ours.
-
-    ``machine`` is None before the first look: what was listed is then taken as it was. An HCA that has gone
-    leaves its seats in the list, ill; hints and names of seats never change.
-    """
-    own = before if machine is None else _own_seats(machine, pool, before, held)
-    listed = {one.seat.id for one in own}
-    seats = (*own, *(_foreign(one, own) for one in held if one.id not in listed))
-    in_hand = {one.id for one in held}
-    return tuple(msgspec.structs.replace(one, held=one.seat.id in in_hand) for one in seats)
-
-
-def has_own_seats(seats: Offer) -> bool:
-    """Whether any of ``seats`` stands for an HCA of ours."""
-    return any(one.hca is not None for one in seats)
-
-
-def recalled(remembered: Offer, containers: Iterable[Container], held: tuple[HeldId, ...]) -> Offer:
-    """What was remembered, and what bound containers tell beyond that: a disk may have refused the last of it.
-
-    The health of none is known.
-    """
-    recorded = {one.id: one.numa_nodes for one in held}
-    known = {*(one.seat.id for one in remembered), *(one.hca for one in remembered)}
-    hcas = {seat: hca for one in containers for seat, hca in zip(one.seats, one.hcas, strict=False)}
-    told = {seat: hca for seat, hca in sorted(hcas.items()) if seat not in known and hca not in known}
-    nodes = {seat: recorded[seat] if seat in recorded else _nodes_by_name(seat) for seat in told}
-    everywhere = tuple(sorted({*_all_nodes(remembered), *(node for of in nodes.values() for node in of)}))
-    seats = (
-        Seat(id=seat, numa_nodes=nodes[seat] if seat in recorded else nodes[seat] or everywhere) for seat in told
+def offer(now: Situation, books: Books, pool: Pool, rules: Rules) -> tuple[Books, Offer]:
+    """The list in situation ``now``, and the books to pass in the next time."""
+    now = believed(now, books.checkpoint, books.listed, pool.resource)
+    courses = followed(now, books, pool)
+    used = usage(now, courses, pool, rules, hinted_before=books.hinted)
+    clerk = _Clerk(now, books, pool, rules, used)
+    seats = tuple(sorted(clerk.seats(), key=lambda one: order(one.seat.id)))
+    listed = tuple(clerk.note(one) for one in seats)
+    moments = (
+        next_recovery(courses.values(), now.now, rules.recovery_seconds),
+        clerk.next_departure(listed),
+        clerk.end_of_patience(),
     )
-    return (*remembered, *(OfferedSeat(seat=seat, hca=PciAddress(told[seat.id])) for seat in seats))
+    return (
+        Books(hinted=used.hinted, listed=listed, courses=courses, checkpoint=now.checkpoint),
+        Offer(seats=seats, usage=used, changes_at=min((one for one in moments if one is not None), default=None)),
+    )
 
 
-def _own_seats(machine: Machine, pool: Pool, before: Offer, held: tuple[HeldId, ...]) -> Offer:
-    kept = tuple(msgspec.structs.replace(one, illness=_illness(one, machine)) for one in before)
-    listed = {one.hca for one in before}
-    shares = [hca for hca in machine.hcas if hca.address not in listed for _ in range(pool.share)]
-    taken = {*(one.seat.id for one in before), *(one.id for one in held)}
-    hinted = _is_hinted(machine, before, held)
-    anywhere = tuple(node.number for node in machine.numa_nodes) or _all_nodes(before)
-    return (*kept, *_new_seats(shares, taken, anywhere, hinted=hinted))
+def followed(now: Situation, books: Books, pool: Pool) -> Courses:
+    """How the HCAs have fared, the last look included."""
+    if now.machine is None:
+        return books.courses
+    return follow(books.courses, now.machine, now.now, pool.selector.link_layer)
 
 
-def _illness(offered: OfferedSeat, machine: Machine) -> Reason | None:
-    if offered.hca is None:
-        return reason(Code.SEAT_FOREIGN, seat=offered.seat.id)
-    found = sound_hca(offered.hca, machine)
-    return found if isinstance(found, Reason) else None
+def wants_registration(now: Offer, mode: Mode | None) -> bool:
+    """Whether the kubelet should know us: never without anything of ours, as another plugin would be displaced."""
+    ours = [one for one in now.seats if not one.foreign]
+    return any(one.held for one in ours) or (mode is not None and bool(ours or (now.usage and now.usage.hcas)))
 
 
-def _new_seats(
-    hcas: Iterable[Hca], taken: set[str], anywhere: tuple[int, ...], *, hinted: bool
-) -> Iterator[OfferedSeat]:
-    """A seat for each of ``hcas``; one that no NUMA node claims fits ``anywhere``."""
-    for hca in hcas:
-        zone = _ANYWHERE if hca.numa_node is None else f"n{hca.numa_node}"
-        nodes = anywhere if hca.numa_node is None else (hca.numa_node,)
-        seat = Seat(id=_first_free_id(zone, taken), numa_nodes=nodes if hinted else ())
-        taken.add(seat.id)
-        yield OfferedSeat(seat=seat, hca=hca.address, illness=illness(hca))
+class _Clerk:
+    """Writes one list."""
 
+    def __init__(self, now: Situation, books: Books, pool: Pool, rules: Rules, used: Usage) -> None:
+        self._now = now
+        self._rules = rules
+        self._used = used
+        self._before = {one.id: one for one in books.listed}
+        checkpoint = now.checkpoint or Checkpoint()
+        self._in_checkpoint = checkpoint.held(pool.resource)
+        self._acknowledged = checkpoint.registered.get(pool.resource, frozenset())
+        self._bound = {seat: hca for one in used.live for seat, hca in zip(one.seats, one.hcas, strict=False)}
+        self._ill = {one.hca.address: one.unsound for one in used.hcas}
+        self._all_nodes = self._nodes_of_the_machine()
 
-def _is_hinted(machine: Machine, before: Offer, held: tuple[HeldId, ...]) -> bool:
-    """Whether this list has hints: all seats or none, as the kubelet never deals a bare one among hinted."""
-    if before:
-        return any(one.seat.numa_nodes for one in before)
-    return any(one.numa_nodes for one in held) or any(hca.numa_node is not None for hca in machine.hcas)
+    def seats(self) -> Iterator[OfferedSeat]:
+        foreign = {one.id for one in self._used.foreign.ids}
+        held = self._used.held.keys()
+        spare = (self._before.keys() | self._in_checkpoint.keys()) - held - foreign
+        offered = set(self._offered(spare))
+        yield from (self._held(name) for name in held)
+        yield from (self._foreign(name) for name in foreign)
+        yield from (self._free(name) for name in offered)
+        yield from (self._tombstone(name) for name in spare - offered if not self._may_leave(name))
 
+    def note(self, one: OfferedSeat) -> Listed:
+        """How the books keep it."""
+        before = self._before.get(one.seat.id)
+        since = before.unhealthy_since if before else None
+        since = self._now.now if since is None else since
+        return Listed(
+            id=one.seat.id,
+            numa_nodes=one.seat.numa_nodes,
+            held=one.held,
+            unhealthy_since=None if one.healthy else since,
+        )
 
-def _foreign(one: HeldId, own: Offer) -> OfferedSeat:
-    """An id that is none of ours, where the kubelet recorded it: without it in the list the kubelet crashes."""
-    bare = bool(own) and not _all_nodes(own)
-    seat = Seat(id=one.id, numa_nodes=() if bare else one.numa_nodes or _all_nodes(own))
-    return OfferedSeat(seat=seat, hca=None, illness=reason(Code.SEAT_FOREIGN, seat=one.id))
+    def next_departure(self, listed: Iterable[Listed]) -> float | None:
+        """When the next id will have been unhealthy for long enough to leave."""
+        since = (one.unhealthy_since for one in listed)
+        moments = (one + self._rules.tombstone_seconds for one in since if one is not None)
+        return min((one for one in moments if one > self._now.now), default=None)
 
+    def end_of_patience(self) -> float | None:
+        """When held seats are no longer told as healthy because the kubelet has just taken us."""
+        since = self._now.heard_since
+        if since is None or not self._rules.report_held_unhealthy or not self._just_registered():
+            return None
+        return since + HELD_HEALTHY_SECONDS
 
-def _first_free_id(zone: str, taken: set[str]) -> str:
-    """Neutral names, as a seat says nothing of its HCA: ``n0-s3`` is the fourth seat of NUMA node 0."""
-    number = 0
-    while (seat_id := f"{zone}-s{number}") in taken:
-        number += 1
-    return seat_id
+    def _offered(self, spare: set[str]) -> Iterator[str]:
+        """Free seats: those that were offered before, then others of the zone, then new ones."""
+        taken = spare | self._used.held.keys()
+        for zone in self._used.zones:
+            of_zone = [name for name in spare if is_ours(name) and zone_of(name) == zone]
+            of_zone.sort(key=lambda name: (self._was_unhealthy(name), order(name)))
+            for _ in range(self._used.free(zone)):
+                name = of_zone.pop(0) if of_zone else first_free(zone, taken)
+                taken.add(name)
+                yield name
 
+    def _was_unhealthy(self, name: str) -> bool:
+        before = self._before.get(name)
+        return before is None or before.unhealthy_since is not None
 
-def _nodes_by_name(seat_id: str) -> tuple[int, ...]:
-    found = _ZONE.fullmatch(seat_id)
-    return (int(found[1]),) if found else ()
+    def _held(self, name: str) -> OfferedSeat:
+        """Counted as healthy whatever its HCA does: an ill one would hide an idle HCA from the scheduler."""
+        hca = self._bound.get(name)
+        ill = self._hca_illness(hca) if hca else None
+        told = self._rules.report_held_unhealthy and not self._just_registered()
+        return OfferedSeat(seat=self._seat(name), healthy=not (told and ill), held=True, hca=hca, reason=ill)
 
+    def _hca_illness(self, address: PciAddress) -> Reason | None:
+        if self._now.machine is None:
+            return None
+        return self._ill[address] if address in self._ill else reason(Code.HCA_GONE, address=address)
 
-def _all_nodes(seats: Offer) -> tuple[int, ...]:
-    return tuple(sorted({node for one in seats for node in one.seat.numa_nodes}))
+    def _just_registered(self) -> bool:
+        since = self._now.heard_since
+        return since is None or self._now.now - since < HELD_HEALTHY_SECONDS
+
+    def _foreign(self, name: str) -> OfferedSeat:
+        why = reason(Code.SEAT_FOREIGN, seat=name)
+        return OfferedSeat(seat=self._seat(name), healthy=True, held=True, foreign=True, reason=why)
+
+    def _free(self, name: str) -> OfferedSeat:
+        return OfferedSeat(seat=self._seat(name), healthy=True)
+
+    def _tombstone(self, name: str) -> OfferedSeat:
+        return OfferedSeat(seat=self._seat(name), healthy=False, reason=reason(Code.SEAT_WITHDRAWN, seat=name))
+
+    def _may_leave(self, name: str) -> bool:
+        """Whether the kubelet can no longer have an id in mind: then alone a missing id does not crash it."""
+        before = self._before.get(name)
+        since = before.unhealthy_since if before else None
+        return (
+            since is not None
+            and self._now.now - since >= self._rules.tombstone_seconds
+            and name not in self._in_checkpoint
+            and name not in self._acknowledged
+            and not self._now.doubtful
+            and not self._now.in_flight
+        )
+
+    def _seat(self, name: str) -> Seat:
+        """A seat with its hint: what the kubelet recorded for a held one, else its zone's."""
+        if not self._used.hinted:
+            return Seat(id=name)
+        return Seat(id=name, numa_nodes=self._recorded(name) or node_of(zone_of(name)) or self._all_nodes)
+
+    def _recorded(self, name: str) -> tuple[int, ...]:
+        recorded = self._in_checkpoint.get(name)
+        if recorded is not None and recorded.numa_nodes:
+            return recorded.numa_nodes
+        before = self._before.get(name)
+        return () if before is None or is_ours(name) else before.numa_nodes
+
+    def _nodes_of_the_machine(self) -> tuple[int, ...]:
+        """For seats that fit everywhere; before the first look as far as the ids tell."""
+        machine = self._now.machine
+        if machine is not None:
+            return tuple(node.number for node in machine.numa_nodes)
+        recorded = {node for one in self._in_checkpoint.values() for node in one.numa_nodes}
+        named = {node for name in self._before for node in node_of(zone_of(name))}
+        return tuple(sorted(recorded | named))

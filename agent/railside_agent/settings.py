@@ -5,15 +5,31 @@ files or the environment itself.
 """
 
 import difflib
+import itertools
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
-from railside_proto.names import AGENT_ENVIRONMENT, AGENT_HOST, AGENT_PORT, KUBELET_DIR
+from railside_agent.rules import AdvertiseTopology
+from railside_proto.names import (
+    AGENT_ENVIRONMENT,
+    AGENT_HOST,
+    AGENT_PORT,
+    CONFLICTING_RESOURCES,
+    GPU_RESOURCES,
+    KUBELET_DIR,
+    MODE_LABEL,
+    RESOURCE,
+)
 from railside_runtime.log_options import Format, Level
+
+MOST_SHARES: Final = 1024
+SHARES_ALLOWED: Final = (
+    f"a number from 1 to {MOST_SHARES}: a longer list would not fit into a message to the kubelet"
+)
 
 _Folder = Annotated[str, Meta(pattern=r"\A/[^\0\n]*\Z", description="an absolute path")]
 _Prefix = Annotated[
@@ -21,6 +37,31 @@ _Prefix = Annotated[
 ]
 _Port = Annotated[int, Meta(ge=1, le=65535, description="a number from 1 to 65535")]
 _Seconds = Annotated[float, Meta(ge=1, le=3600, description="a number of seconds from 1 to 3600")]
+_Milliseconds = Annotated[int, Meta(ge=1, le=1000, description="a number of milliseconds from 1 to 1000")]
+_Megabytes = Annotated[int, Meta(ge=0, le=1024, description="a number of megabytes from 0 to 1024")]
+_Shares = Annotated[int, Meta(ge=1, le=MOST_SHARES, description=SHARES_ALLOWED)]
+_Resource = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z",
+        max_length=253,
+        description="a resource name such as example.com/rdma",
+    ),
+]
+_ModeSource = Literal["label", "ib-shared", "ib-shared-multi"]
+_LinkLayer = Literal["InfiniBand", "Ethernet"]
+_Functions = Literal["auto", "physical", "virtual", "all"]
+
+
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """One resource name, and what stands behind it; what is not said is as for the whole node."""
+
+    resource: _Resource = RESOURCE
+    link_layer: _LinkLayer = "InfiniBand"
+    functions: _Functions = "auto"
+    software_devices: bool = False
+    mode: _ModeSource | None = None
+    shares_per_hca: _Shares | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -36,9 +77,66 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kubelet_dir: Annotated[_Folder, Meta(title="the kubelet's folder, as the agent sees it (not below root)")] = (
         KUBELET_DIR
     )
+    node_name: Annotated[str, Meta(title="name of the own Node, to read its label and its pods")] = ""
+    kubeconfig: Annotated[str, Meta(title="kubeconfig file; empty for the pod's service account")] = ""
+    mode: Annotated[
+        _ModeSource, Meta(title=f"where the mode comes from: the node's label {MODE_LABEL}, or fixed here")
+    ] = "label"
+    shares_per_hca: Annotated[_Shares, Meta(title="containers that one HCA may serve in ib-shared-multi")] = 16
+    pools: Annotated[
+        tuple[PoolSettings, ...],
+        Meta(title="resource names and what stands behind them", description="a list of pools"),
+    ] = (PoolSettings(),)
+    binding: Annotated[
+        Literal["start", "allocate"],
+        Meta(title="when a container's HCAs are chosen: at each start, or once for runtimes that refuse folders"),
+    ] = "start"
+    advertise_topology: Annotated[
+        AdvertiseTopology, Meta(title="whether the kubelet gets NUMA hints; auto: where they help")
+    ] = "auto"
+    gpu_resources: Annotated[
+        tuple[str, ...],
+        Meta(title="patterns of resources whose ids are GPUs", description="a list of resource names"),
+    ] = GPU_RESOURCES
+    conflicting_resources: Annotated[
+        tuple[str, ...],
+        Meta(
+            title="resources that a pod must not use together with an HCA",
+            description="a list of resource names",
+        ),
+    ] = CONFLICTING_RESOURCES
+    virtual_topology: Annotated[
+        Literal["auto", "sysfs", "file"],
+        Meta(title="whether virtualTopology.xml says where devices sit; auto: where sysfs hides it"),
+    ] = "auto"
+    umad: Annotated[bool, Meta(title="whether containers get umad nodes, to speak to the fabric's management")] = (
+        False
+    )
+    nccl_config: Annotated[bool, Meta(title="whether containers get NCCL_CONF_FILE, which names their HCAs")] = (
+        False
+    )
+    report_held_unhealthy: Annotated[
+        bool, Meta(title="whether the kubelet is told that an HCA in a container's hands is ill")
+    ] = False
+    tombstone_seconds: Annotated[_Seconds, Meta(title="how long an id that is withdrawn stays listed")] = 60.0
+    recovery_seconds: Annotated[
+        _Seconds, Meta(title="how long an HCA must be well before it is offered again")
+    ] = 10.0
+    resync_seconds: Annotated[_Seconds, Meta(title="how often the whole tree is looked at again")] = 30.0
+    port_poll_seconds: Annotated[_Seconds, Meta(title="how often the ports' states are read")] = 1.0
+    debounce_milliseconds: Annotated[_Milliseconds, Meta(title="how long a burst of kernel events may settle")] = (
+        50
+    )
+    cross_check_seconds: Annotated[
+        Annotated[float, Meta(ge=30, le=86400, description="a number of seconds from 30 to 86400")],
+        Meta(title="how often the kubelet is asked who holds what, to check its checkpoint"),
+    ] = 300.0
+    verbs: Annotated[
+        bool, Meta(title="whether ports are followed through pyverbs, too (privileged pods only)")
+    ] = False
+    recorder_megabytes: Annotated[_Megabytes, Meta(title="disk space of the flight recorder; 0: none")] = 16
     listen_host: Annotated[str, Meta(title="address of /livez, /readyz and /status", min_length=1)] = AGENT_HOST
     listen_port: Annotated[_Port, Meta(title="port of /livez, /readyz and /status")] = AGENT_PORT
-    resync_seconds: Annotated[_Seconds, Meta(title="how often the whole tree is looked at again")] = 30.0
     log_level: Annotated[Level, Meta(title="the least important level that is logged")] = "info"
     log_format: Annotated[Format, Meta(title="json, console, or auto: console at a terminal")] = "auto"
 
@@ -51,7 +149,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One setting's value, and who said so."""
 
     key: str
-    value: str | int | float
+    value: Any
+    """As it is spelt in the file."""
     source: str
 
 
@@ -99,30 +198,76 @@ def resolve(
     _refuse_unknown(file, _FIELDS, file_name)
     ours = {name: text for name, text in environment.items() if _is_ours(name, text)}
     _refuse_unknown(ours, variables, "the environment")
-    said: dict[str, Setting] = {}
+    said: dict[str, tuple[Any, str]] = {}
     for key, value in file.items():
-        said[key] = _setting(key, value, file_name)
+        said[key] = (_converted(key, value, file_name), file_name)
     for name, text in ours.items():
-        said[variables[name]] = _setting(variables[name], text, name)
+        said[variables[name]] = (_from_text(variables[name], text, name), name)
     for key, text in flags.items():
-        said[key] = _setting(key, text, flag(key))
-    settings = msgspec.convert({key: setting.value for key, setting in said.items()}, Settings)
-    defaults: dict[str, Any] = msgspec.to_builtins(settings)
-    origins = (said.get(key) or Setting(key=key, value=defaults[key], source="default") for key in _FIELDS)
+        said[key] = (_from_text(key, text, flag(key)), flag(key))
+    settings = Settings(**{_FIELDS[key].name: value for key, (value, _) in said.items()})
+    _refuse_overlapping(settings.pools)
+    values: dict[str, Any] = msgspec.to_builtins(settings)
+    sources = {key: source for key, (_, source) in said.items()}
+    origins = (Setting(key=key, value=values[key], source=sources.get(key, "default")) for key in _FIELDS)
     return Resolved(settings=settings, origins=tuple(origins))
+
+
+def refuse_unusable(settings: Settings) -> None:
+    """Raises SettingsError for what can be printed but not run."""
+    by_label = [pool.resource for pool in settings.pools if (pool.mode or settings.mode) == "label"]
+    if by_label and not settings.node_name:
+        raise SettingsError(
+            f"nodeName is not set, so the label {MODE_LABEL} cannot be read;"
+            f" set {variable('nodeName')} to the node's name (spec.nodeName of the pod), or set mode"
+        )
 
 
 def _is_ours(name: str, text: str) -> bool:
     return name.startswith(AGENT_ENVIRONMENT) and not _SERVICE_LINK.fullmatch(f"{name}={text}")
 
 
-def _setting(key: str, value: object, source: str) -> Setting:
+def _from_text(key: str, text: str, source: str) -> object:
+    """The value of a variable or flag: lists of words are parted by commas, lists of more are JSON or YAML."""
+    match _FIELDS[key].default:
+        case tuple(words) if all(isinstance(word, str) for word in words):
+            return _converted(key, [word.strip() for word in text.split(",") if word.strip()], source)
+        case tuple():
+            return _converted(key, _decoded(key, text, source), source)
+        case _:
+            return _converted(key, text, source)
+
+
+def _decoded(key: str, text: str, source: str) -> object:
+    try:
+        return msgspec.yaml.decode(text)
+    except msgspec.MsgspecError:
+        raise SettingsError(
+            f"{key} is {text!r} (from {source}); it must be {_allowed(_FIELDS[key].type)}"
+        ) from None
+
+
+def _converted(key: str, value: object, source: str) -> object:
     field_type = _FIELDS[key].type
     try:
-        converted = msgspec.convert(value, field_type, strict=False)
-    except msgspec.ValidationError:
-        raise SettingsError(f"{key} is {value!r} (from {source}); it must be {_allowed(field_type)}") from None
-    return Setting(key=key, value=converted, source=source)
+        return msgspec.convert(value, field_type, strict=False)
+    except msgspec.ValidationError as error:
+        detail = f": {error}" if " - at `$[" in str(error) else ""
+        raise SettingsError(
+            f"{key} is {value!r} (from {source}); it must be {_allowed(field_type)}{detail}"
+        ) from None
+
+
+def _refuse_overlapping(pools: tuple[PoolSettings, ...]) -> None:
+    """A device stands behind one resource; and both are known by one name in files."""
+    for one, other in itertools.combinations(pools, 2):
+        if one.resource.rpartition("/")[2] == other.resource.rpartition("/")[2]:
+            raise SettingsError(f"pools has {one.resource} and {other.resource}; their last words must differ")
+        if one.link_layer == other.link_layer and not {one.functions, other.functions} == {"physical", "virtual"}:
+            raise SettingsError(
+                f"pools has {one.resource} and {other.resource} for the same {one.link_layer} devices;"
+                " they must differ in linkLayer, or one take physical and one virtual functions"
+            )
 
 
 def _refuse_unknown(said: Mapping[str, object], known: Mapping[str, object], source: str) -> None:
@@ -143,6 +288,8 @@ def _title(field_type: object) -> str:
 
 
 def _allowed(field_type: object) -> str:
+    if field_type is bool or bool in get_args(field_type):
+        return "true or false"
     described = next((meta.description for meta in _metas(field_type) if meta.description), None)
     if described:
         return described

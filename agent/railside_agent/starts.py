@@ -1,21 +1,26 @@
 """What happens to a container on its way: it is dealt seats, and at each start it is bound and laid out.
 
-It orders the steps and keeps the deadlines. It must not decide what they mean: the core does.
+It orders the steps and keeps the deadlines. It must not decide what they mean: the core does. Between the look
+at what is bound and the new directory nothing else happens: one worker does both, one container at a time.
 """
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.binding import Bound, Refused, bind
-from railside_agent.container_edits import ContainerEdits, allocation_key, contents, edits
+from railside_agent.allocation_file import allocation_files
+from railside_agent.binding import Bound, Refused
+from railside_agent.container_edits import ContainerEdits, Style, allocation_key, contents, edits
 from railside_agent.device_dirs import DeviceDirectories
-from railside_agent.inventory import Inventory, LookError
-from railside_agent.seats import Offer
+from railside_agent.inventory import LookError
+from railside_agent.start_decision import StartDecision, renewed
 from railside_agent.sysfs import has_virtual_topology
-from railside_proto.machine import Machine
-from railside_proto.pool import Container, Pool
+from railside_proto.machine import Hca, Machine
+from railside_proto.pool import Binding, Pool
 from railside_proto.reasons import Code, Reason, reason
 from railside_runtime.cell import Cell
 from railside_runtime.worker import Worker
@@ -23,117 +28,194 @@ from railside_runtime.worker import Worker
 DEAL_DEADLINE_SECONDS: Final = 0.05
 """Allocate holds up every pod of the node."""
 
-LAY_OUT_DEADLINE_SECONDS: Final = 10.0
-"""With the look before it well below the 30 s that the kubelet gives a PreStartContainer."""
+START_DEADLINE_SECONDS: Final = 7.0
+"""With a look at the machine before it well below the 30 s that the kubelet gives a PreStartContainer."""
+
+IN_FLIGHT_SECONDS: Final = 10.0
+"""How long a dealt id may be missing from the kubelet's checkpoint: it is written when the container's other
+resources are dealt, too."""
+
+
+class Outlook(Protocol):
+    """What starts are decided on."""
+
+    async def refresh(self) -> None:
+        """Read the kubelet's checkpoint, which tells whose container starts."""
+
+    async def look(self) -> object:
+        """Look at the whole machine. Raises LookError."""
+
+    def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        """The decision, and the machine that it rests on. Called in a worker's thread."""
+
+    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        """The same for seats that are dealt at this moment. Called in a worker's thread."""
+
+    def is_present(self, hcas: tuple[Hca, ...]) -> bool:
+        """Whether ``hcas`` are called and numbered so at this moment. Blocks; called in a worker's thread."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a pool's containers are served, and how."""
+
+    pool: Pool
+    root: Path
+    style: Style
 
 
 class ContainerStarts:
-    """Serves the containers of one pool."""
+    """Serves the containers of one pool, whose HCAs are chosen at each start."""
 
     def __init__(
         self,
-        pool: Pool,
+        place: Place,
         *,
-        inventory: Inventory,
-        offer: Cell[Offer],
+        outlook: Outlook,
         directories: DeviceDirectories,
-        root: Path,
-        host_root: str,
+        in_flight: Cell[frozenset[str]],
+        told: Callable[[StartDecision], None],
         log: FilteringBoundLogger,
     ) -> None:
-        """Look below ``root``, and tell the kubelet paths below ``host_root``, which is the same tree."""
-        self._pool = pool
-        self._inventory = inventory
-        self._offer = offer
+        """Decide on ``outlook``, each decision is ``told``; keep ``in_flight`` what was dealt a moment ago."""
+        self._place = place
+        self._outlook = outlook
         self._directories = directories
-        self._root = root
-        self._host_root = host_root
+        self._told = told
         self._log = log
         # One after the other: what was asked earlier must not undo what was asked later.
         self._worker = Worker("directories")
+        self.bindings: Cell[tuple[Binding, ...]] = Cell(())
+        """What is bound now; empty until ``recall``."""
+        self._in_flight = in_flight
 
-    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
+    async def recall(self) -> None:
+        """Read what is bound from an earlier run. Raises OSError or TimeoutError."""
+        await self._worker.run(self._directories.bindings, START_DEADLINE_SECONDS)
+        self._publish()
+
+    async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         """What the kubelet is told for a container that it gives ``seats``, once; nothing is bound yet."""
-        key = allocation_key(self._pool, seats)
-        latest = self._inventory.latest.value
-        topology = latest is not None and latest.machine.virtual_topology
+        self._note_in_flight(seats)
+        topology = False
         try:
-            topology = await self._worker.run(lambda: self._prepare(key, seats), DEAL_DEADLINE_SECONDS)
+            topology = await self._worker.run(lambda: self._prepare(seats), DEAL_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
             # An error here would fail the pod for good. Its start makes the folder, or is refused and tried again.
-            self._log.warning("the container's folder could not be made yet", seats=seats, detail=_text(error))
-        return edits(self._pool, seats, self._host_root, virtual_topology=topology)
+            self._log.warning("the container's folder could not be made yet", seats=seats, detail=text_of(error))
+        self._publish()
+        return edits(self._place.pool, seats, self._place.style, virtual_topology=topology)
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
-        """Bind ``seats`` as the machine is now, and lay out what the container will find; nothing if refused."""
-        outcome = await self._start(seats)
-        if isinstance(outcome, Refused):
-            why = outcome.reason
-            self._log.warning("a container must wait", seats=seats, reason=why.code, why=why.sentence)
-            await self._withdraw(allocation_key(self._pool, seats))
-        else:
-            self._log.info("container bound", seats=seats, hcas=[hca.name for hca in outcome.hcas])
-        return outcome
+        """Bind ``seats`` as things are now, and lay out what the container will find; nothing if refused."""
+        await self._outlook.refresh()
+        decision = await self._attempted(seats)
+        if decision is None or isinstance(decision.outcome, Refused):
+            # What was known of the machine may be old: look, and try once more.
+            decision = await self._looked_and_attempted(seats)
+        self._publish()
+        self._told(decision)
+        return decision.outcome
 
-    async def withdraw_untrue(self, machine: Machine) -> bool:
+    async def renew(self, machine: Machine) -> tuple[Binding, ...] | None:
         """Take away what was laid out for HCAs that have gone or are called or numbered otherwise by now.
 
-        False where that could not be done yet.
+        What can be laid out anew is, for a start of which nobody asks us; the containers that run must be
+        restarted, and are returned. None where that could not be done yet.
         """
         try:
-            withdrawn = await self._worker.run(
-                lambda: self._directories.withdraw_untrue(machine), LAY_OUT_DEADLINE_SECONDS
-            )
+            return await self._worker.run(lambda: self._renew(machine), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            self._log.error("what is no longer true could not be withdrawn", detail=_text(error))
-            return False
-        for container in withdrawn:
-            self._log.warning(
-                "a container holds an HCA that has changed and must be restarted",
-                seats=container.seats,
-                hcas=container.hcas,
-            )
-        return True
+            self._log.error("what is no longer true could not be withdrawn", detail=text_of(error))
+            return None
+        finally:
+            self._publish()
 
-    async def containers(self) -> tuple[Container, ...]:
-        """Every container that is bound, with its seats and HCAs. Raises TimeoutError."""
-        return await self._worker.run(lambda: tuple(self._directories.containers()), LAY_OUT_DEADLINE_SECONDS)
-
-    async def _start(self, seats: tuple[str, ...]) -> Bound | Refused:
+    async def collect(self, kept: frozenset[tuple[str, ...]]) -> None:
+        """Take away the folders of containers that are gone: all but those with the seats in ``kept``."""
+        keys = {allocation_key(self._place.pool, seats) for seats in kept}
         try:
-            machine = await self._inventory.look()
+            await self._worker.run(lambda: self._directories.collect(keys), START_DEADLINE_SECONDS)
+        except (OSError, TimeoutError) as error:
+            self._log.warning("folders of ended containers could not be taken away", detail=text_of(error))
+        self._publish()
+
+    async def _looked_and_attempted(self, seats: tuple[str, ...]) -> StartDecision:
+        try:
+            await self._outlook.look()
         except LookError as error:
-            return Refused(reason=reason(Code.LOOK_FAILED, detail=str(error)))
-        outcome = bind(seats, self._offer.value, machine)
-        if isinstance(outcome, Refused):
-            return outcome
-        problem = await self._lay_out(outcome, machine)
-        return Refused(reason=problem) if problem else outcome
+            return await self._refused(seats, reason(Code.LOOK_FAILED, detail=str(error)))
+        decision = await self._attempted(seats)
+        return decision or await self._refused(seats, reason(Code.LOOK_FAILED, detail="it changes all the time"))
 
-    async def _lay_out(self, bound: Bound, machine: Machine) -> Reason | None:
-        key = allocation_key(self._pool, bound.seats)
-        laid_out = contents(bound, machine)
+    async def _attempted(self, seats: tuple[str, ...]) -> StartDecision | None:
+        """The decision, carried out; None where the machine has changed since it was looked at."""
         try:
-            await self._worker.run(lambda: self._directories.lay_out(key, laid_out), LAY_OUT_DEADLINE_SECONDS)
+            # Also behind a start that outlives its deadline: it must not bind what was refused.
+            return await self._worker.run(lambda: self._attempt(seats), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            devices = ", ".join(hca.name for hca in bound.hcas)
-            return reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=_text(error))
-        return None
+            devices = ", ".join(seats)
+            why = reason(Code.DEVICE_DIRECTORY_FAILED, device=devices, detail=text_of(error))
+            return await self._refused(seats, why)
 
-    def _prepare(self, key: str, seats: tuple[str, ...]) -> bool:
+    async def _refused(self, seats: tuple[str, ...], why: Reason) -> StartDecision:
+        key = allocation_key(self._place.pool, seats)
+        try:
+            # Not forgotten: nothing was decided, and another container with these seats may be running.
+            await self._worker.run(lambda: self._directories.close(key), START_DEADLINE_SECONDS, however_late=True)
+        except (OSError, TimeoutError) as error:
+            self._log.error("the container's folder could not be withdrawn", detail=text_of(error))
+        return StartDecision.refusal(seats, why)
+
+    # From here on in the worker's thread
+
+    def _prepare(self, seats: tuple[str, ...]) -> bool:
         """Make the folders; whether the host has a topology to mount now, as the answer is kept for good."""
-        self._directories.prepare(key, seats)
-        return has_virtual_topology(self._root)
+        self._directories.prepare(allocation_key(self._place.pool, seats), seats)
+        return has_virtual_topology(self._place.root)
 
-    async def _withdraw(self, key: str) -> None:
-        try:
-            # Also behind a lay-out that outlives its deadline: it must not bind what was refused.
-            await self._worker.run(
-                lambda: self._directories.withdraw(key), LAY_OUT_DEADLINE_SECONDS, however_late=True
-            )
-        except (OSError, TimeoutError) as error:
-            self._log.error("the container's folder could not be withdrawn", detail=_text(error))
+    def _attempt(self, seats: tuple[str, ...]) -> StartDecision | None:
+        decision, machine = self._outlook.decide(seats, self._directories.bindings())
+        match decision.outcome:
+            case Refused():
+                self._refuse(decision)
+            case Bound() as bound:
+                if not self._outlook.is_present(bound.hcas):
+                    return None
+                self._lay_out(decision, bound, machine)
+        return decision
+
+    def _refuse(self, decision: StartDecision) -> None:
+        key = allocation_key(self._place.pool, decision.start.seats)
+        if len(decision.start.containers) > 1:
+            # Another container with the same seats, such as a sidecar, may be running on what was bound.
+            self._directories.close(key)
+        else:
+            self._directories.withdraw(key)
+
+    def _lay_out(self, decision: StartDecision, bound: Bound, machine: Machine) -> None:
+        files = allocation_files(bound, decision.start)
+        key = allocation_key(self._place.pool, bound.seats)
+        self._directories.lay_out(key, contents(bound, machine, self._place.style, files), bound.binding)
+
+    def _renew(self, machine: Machine) -> tuple[Binding, ...]:
+        withdrawn = self._directories.withdraw_untrue(machine)
+        for binding in withdrawn:
+            decision = renewed(binding, machine)
+            if decision is not None and isinstance(decision.outcome, Bound):
+                self._lay_out(decision, decision.outcome, machine)
+        return tuple(withdrawn)
+
+    def _note_in_flight(self, seats: tuple[str, ...]) -> None:
+        self._in_flight.set(self._in_flight.value | set(seats))
+        asyncio.get_running_loop().call_later(IN_FLIGHT_SECONDS, self._landed, frozenset(seats))
+
+    def _landed(self, seats: frozenset[str]) -> None:
+        self._in_flight.set(self._in_flight.value - seats)
+
+    def _publish(self) -> None:
+        self.bindings.set(self._directories.known)
 
 
-def _text(error: Exception) -> str:
+def text_of(error: Exception) -> str:
+    """What went wrong; a deadline says nothing itself."""
     return str(error) or "it took too long"

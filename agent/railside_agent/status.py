@@ -7,9 +7,12 @@ from typing import Final
 
 import msgspec
 
-from railside_agent.seats import Offer, OfferedSeat, has_own_seats
-from railside_proto.machine import Hca, Machine
-from railside_proto.pool import Container, Pool
+from railside_agent.mode import ModeDecision, NodeFacts
+from railside_agent.pod_resources import Allocatable, NodeHoldings
+from railside_agent.pods import Pods
+from railside_agent.seats import Offer, OfferedSeat
+from railside_proto.machine import Hca, Machine, PciAddress
+from railside_proto.pool import Binding, Pair, Pool
 from railside_proto.reasons import Code, Reason, reason
 
 
@@ -24,18 +27,89 @@ class RegistrationState(msgspec.Struct, frozen=True, kw_only=True):
 NOT_TRIED: Final = RegistrationState(registered=False, detail="not registered: there is nothing to offer yet")
 
 
+class PoolView(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool's parts at one moment."""
+
+    pool: Pool
+    mode: ModeDecision
+    offer: Offer
+    registration: RegistrationState
+    bindings: tuple[Binding, ...] = ()
+    wanted: bool = False
+    """Whether the kubelet should know this pool."""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's parts at one moment."""
+
+    version: str
+    pools: tuple[PoolView, ...]
+    machine: Machine | None
+    look_problem: str | None = None
+    """Why the last look at the machine failed."""
+    checkpoint_problem: str | None = None
+    """Why the kubelet's checkpoint cannot be used."""
+    node: NodeFacts = NodeFacts()
+    pods: Pods = Pods()
+    sources: dict[str, str] = {}
+    """Who tells of changes, and whether they can."""
+    holdings: NodeHoldings | None = None
+    """What the kubelet itself said last of who holds what."""
+
+
+_NO_DEVICE: Final = {Code.NO_DRIVER, Code.NO_RDMA_DEVICE}
+"""Of functions that have no RDMA device."""
+
+
 class SeatStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One seat and the HCA that it means now; ``name`` and ``device`` are None while the HCA is gone."""
 
     id: str
     numa_nodes: tuple[int, ...]
-    hca: str | None
+    held: bool
+    foreign: bool
+    listed_healthy: bool
+    """What the kubelet is told."""
+    hca: PciAddress | None
     name: str | None
     device: str | None
-    held: bool
-    healthy: bool
-    """The truth, which for a held seat may not be what the kubelet is told."""
     reason: Reason | None
+
+
+class HcaStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One HCA of the pool, and what is left of it."""
+
+    address: PciAddress
+    name: str
+    zone: str
+    users: int
+    free: int
+    withheld: bool
+    flaps: int
+    reason: Reason | None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A container that has started, and what it got."""
+
+    pod: str | None
+    """``namespace/name`` where that is known, else the UID."""
+    seats: tuple[str, ...]
+    hcas: tuple[PciAddress, ...]
+    names: tuple[str | None, ...]
+    pairs: tuple[Pair, ...]
+
+
+class PoolStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One pool."""
+
+    pool: Pool
+    mode: ModeDecision
+    hinted: bool
+    registration: RegistrationState
+    hcas: tuple[HcaStatus, ...]
+    seats: tuple[SeatStatus, ...]
+    containers: tuple[ContainerStatus, ...]
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,24 +117,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     version: str
     not_ready: tuple[str, ...]
-    pool: Pool
-    registration: RegistrationState
     nothing_offered: Reason | None
-    seats: tuple[SeatStatus, ...]
-    containers: tuple[Container, ...]
+    pools: tuple[PoolStatus, ...]
+    node: NodeFacts
+    pods_problem: str | None
+    checkpoint_problem: str | None
+    sources: dict[str, str]
+    kubelet_allocatable: Allocatable | None
+    """Healthy devices by resource and NUMA node, as the kubelet counts them."""
     machine: Machine | None
-
-
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's parts at one moment."""
-
-    version: str
-    pool: Pool
-    machine: Machine | None
-    offer: Offer
-    registration: RegistrationState
-    look_problem: str | None = None
-    """Why the last look at the machine failed."""
 
 
 def not_ready(view: View) -> tuple[str, ...]:
@@ -69,37 +134,81 @@ def not_ready(view: View) -> tuple[str, ...]:
         return (f"the machine could not be looked at: {view.look_problem}",)
     if view.machine is None:
         return ("the machine has not been looked at yet",)
-    if not has_own_seats(view.offer):
-        return ("the seats are not listed yet",) if view.machine.hcas else ()
-    if not view.registration.registered:
-        return (view.registration.detail,)
-    if view.registration.streams == 0:
-        return ("the kubelet took the registration but does not listen to the list",)
-    return ()
+    return tuple(problem for pool in view.pools if (problem := _pool_problem(pool)))
 
 
-def nothing_offered(machine: Machine) -> Reason | None:
-    """Why a machine offers no HCA at all; None when it offers some."""
+def nothing_found(machine: Machine) -> Reason | None:
+    """Why a machine has no HCA to offer; None when it has some."""
     if machine.hcas:
         return None
-    if not machine.excluded:
+    devices = [one.reason for one in machine.excluded if one.reason.code not in _NO_DEVICE]
+    if not devices:
         return reason(Code.NO_RDMA_DEVICES)
-    devices = "; ".join(one.reason.sentence for one in machine.excluded)
-    return reason(Code.NOTHING_TO_OFFER, count=str(len(machine.excluded)), devices=devices)
+    told = "; ".join(why.sentence for why in devices)
+    return reason(Code.NOTHING_TO_OFFER, count=str(len(devices)), devices=told)
 
 
-def status(view: View, containers: tuple[Container, ...]) -> Status:
+def nothing_offered(view: View) -> Reason | None:
+    """Why a node offers nothing new: no HCA, or nobody chose a mode; None when it offers some."""
+    missing = nothing_found(view.machine) if view.machine else None
+    if missing is not None or any(pool.mode.mode for pool in view.pools):
+        return missing
+    return next((pool.mode.reason for pool in view.pools), None)
+
+
+def status(view: View) -> Status:
     """The answer of /status."""
-    hcas = {hca.address: hca for hca in view.machine.hcas} if view.machine else {}
     return Status(
         version=view.version,
         not_ready=not_ready(view),
-        pool=view.pool,
-        registration=view.registration,
-        nothing_offered=nothing_offered(view.machine) if view.machine else None,
-        seats=tuple(_seat_status(one, hcas.get(one.hca) if one.hca else None) for one in view.offer),
-        containers=containers,
+        nothing_offered=nothing_offered(view),
+        pools=tuple(_pool_status(pool, view) for pool in view.pools),
+        node=view.node,
+        pods_problem=view.pods.problem,
+        checkpoint_problem=view.checkpoint_problem,
+        sources=view.sources,
+        kubelet_allocatable=view.holdings.allocatable if view.holdings else None,
         machine=view.machine,
+    )
+
+
+def _pool_problem(pool: PoolView) -> str | None:
+    if not pool.wanted:
+        return None
+    if not pool.registration.registered:
+        return pool.registration.detail
+    if pool.registration.streams == 0:
+        return "the kubelet took the registration but does not listen to the list"
+    return None
+
+
+def _pool_status(view: PoolView, whole: View) -> PoolStatus:
+    hcas = {hca.address: hca for hca in whole.machine.hcas} if whole.machine else {}
+    used = view.offer.usage
+    return PoolStatus(
+        pool=view.pool,
+        mode=view.mode,
+        hinted=used.hinted if used else False,
+        registration=view.registration,
+        hcas=_hcas(view.offer),
+        seats=tuple(_seat_status(one, hcas.get(one.hca) if one.hca else None) for one in view.offer.seats),
+        containers=tuple(_container(one, hcas, whole.pods) for one in (used.live if used else ())),
+    )
+
+
+def _hcas(offer: Offer) -> tuple[HcaStatus, ...]:
+    return tuple(
+        HcaStatus(
+            address=one.hca.address,
+            name=one.hca.name,
+            zone=one.zone,
+            users=one.users,
+            free=one.free,
+            withheld=one.withheld,
+            flaps=one.flaps,
+            reason=one.unsound,
+        )
+        for one in (offer.usage.hcas if offer.usage else ())
     )
 
 
@@ -107,10 +216,23 @@ def _seat_status(offered: OfferedSeat, hca: Hca | None) -> SeatStatus:
     return SeatStatus(
         id=offered.seat.id,
         numa_nodes=offered.seat.numa_nodes,
+        held=offered.held,
+        foreign=offered.foreign,
+        listed_healthy=offered.healthy,
         hca=offered.hca,
         name=hca.name if hca else None,
         device=hca.uverbs.name if hca else None,
-        held=offered.held,
-        healthy=offered.illness is None,
-        reason=offered.illness,
+        reason=offered.reason,
+    )
+
+
+def _container(binding: Binding, hcas: dict[PciAddress, Hca], pods: Pods) -> ContainerStatus:
+    pod = pods.by_uid.get(binding.pod or "")
+    names = (hcas.get(address) for address in binding.hcas)
+    return ContainerStatus(
+        pod=f"{pod.namespace}/{pod.name}" if pod else binding.pod,
+        seats=binding.seats,
+        hcas=binding.hcas,
+        names=tuple(hca.name if hca else None for hca in names),
+        pairs=binding.pairs,
     )

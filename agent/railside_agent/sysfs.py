@@ -4,8 +4,6 @@ It must not interpret what it reads, and nothing in the tree may make it raise: 
 OSError only where this process has no descriptor or memory left to look with.
 """
 
-import errno
-import os
 import re
 import stat
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from typing import Final
 
 from railside_agent.device_nodes import DeviceNodes
 from railside_agent.raw_machine import (
+    RawCharacterDevice,
     RawDriverGpu,
     RawFunction,
     RawMachine,
@@ -21,19 +20,31 @@ from railside_agent.raw_machine import (
     RawPort,
     RawPortState,
     RawRdmaDevice,
-    RawUverbs,
     with_port_states,
+)
+from railside_agent.tree_files import (
+    folders_in,
+    kind,
+    link_target_name,
+    link_text,
+    names_in,
+    printable,
+    read_regular,
+    read_text,
 )
 from railside_proto.machine import DeviceNode
 from railside_proto.names import TOPOLOGY_DIR, TOPOLOGY_FILE
 
-LONGEST_TEXT_BYTES: Final = 4096
-"""A sysfs file is at most a page; more than that is not a sysfs file."""
+LONGEST_TOPOLOGY_BYTES: Final = 1 << 20
+"""The largest virtualTopology.xml seen is 15 kB."""
 
-_EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _HOST_BRIDGE: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.IGNORECASE)
 _NUMA_NODE: Final = re.compile(r"node\d{1,4}")
+
+_NETWORK: Final = "0x02"
+_GPU_CLASSES: Final = ("0x03", "0x12")
+"""Displays and accelerators: the beginnings of the classes that GPUs have."""
 
 
 def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
@@ -41,31 +52,29 @@ def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
 
     Blocks: call it in a thread, never on the loop.
     """
-    sys_class = root / "sys/class"
+    top = str(root)
+    sys_class = f"{top}/sys/class"
+    rdma_devices = tuple(_rdma_devices(f"{sys_class}/infiniband"))
+    device_nodes = _device_nodes(root / "dev", nodes)
     return RawMachine(
-        numa_nodes=tuple(_numa_nodes(root / "sys/devices/system/node")),
-        functions=tuple(_functions(root / "sys/bus/pci/devices")),
-        rdma_devices=tuple(_rdma_devices(sys_class / "infiniband")),
-        uverbs=tuple(_uverbs(sys_class / "infiniband_verbs")),
-        driver_gpus=tuple(_driver_gpus(root / "proc/driver/nvidia/gpus")),
-        device_nodes=_device_nodes(root / "dev", nodes),
-        rdma_cm_dev=read_text(sys_class / "misc/rdma_cm/dev"),
+        numa_nodes=tuple(_numa_nodes(f"{top}/sys/devices/system/node")),
+        functions=tuple(_functions(f"{top}/sys/bus/pci/devices", {one.function for one in rdma_devices})),
+        rdma_devices=rdma_devices,
+        uverbs=tuple(_character_devices(f"{sys_class}/infiniband_verbs", "uverbs")),
+        umads=tuple(_character_devices(f"{sys_class}/infiniband_mad", "umad")),
+        driver_gpus=tuple(_driver_gpus(f"{top}/proc/driver/nvidia/gpus")),
+        device_nodes=device_nodes,
+        rdma_cm_dev=read_text(f"{sys_class}/misc/rdma_cm/dev"),
         virtual_topology=has_virtual_topology(root),
+        virtual_topology_text=read_regular(_topology_file(root), LONGEST_TOPOLOGY_BYTES),
+        netns_mode=read_text(f"{top}/sys/module/ib_core/parameters/netns_mode"),
     )
 
 
 def read_port_states(root: Path, device: str) -> tuple[RawPortState, ...]:
     """What the firmware of ``device`` says of its ports. Blocks, and may hang: call it in a thread of its own."""
-    folder = root / "sys/class/infiniband" / device / "ports"
-    return tuple(
-        RawPortState(
-            name=_name(entry),
-            state=read_text(entry / "state"),
-            rate=read_text(entry / "rate"),
-            lid=read_text(entry / "lid"),
-        )
-        for entry in _entries(folder)
-    )
+    folder = f"{root}/sys/class/infiniband/{device}/ports"
+    return tuple(_port_state(printable(name), f"{folder}/{name}") for name in names_in(folder))
 
 
 def read_whole_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
@@ -76,129 +85,111 @@ def read_whole_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
 
 def has_virtual_topology(root: Path) -> bool:
     """Whether the host has a regular file virtualTopology.xml now. Blocks."""
-    return _kind(root / TOPOLOGY_DIR / TOPOLOGY_FILE) == stat.S_IFREG
+    return kind(_topology_file(root)) == stat.S_IFREG
 
 
-def read_text(path: Path) -> str | None:
-    """A small file's text without its surrounding blanks; None where it cannot be read, or is not text."""
-    try:
-        # Non-blocking, so that a pipe in an odd tree is an empty file and not a hang.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        _raise_if_exhausted(error)
-        return None
-    try:
-        content = os.read(descriptor, LONGEST_TEXT_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return content.decode("utf-8", errors="replace").strip("\0 \t\r\n")
+def _topology_file(root: Path) -> str:
+    return f"{root}/{TOPOLOGY_DIR}/{TOPOLOGY_FILE}"
 
 
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        _raise_if_exhausted(error)
-        return []
-
-
-def _name(entry: Path) -> str:
-    """Its name as text, whatever bytes it is made of."""
-    return os.fsencode(entry.name).decode("utf-8", errors="replace")
-
-
-def _raise_if_exhausted(error: OSError) -> None:
-    """What this process lacks says nothing of the machine: a look that fails is better than one that lies."""
-    if error.errno in _EXHAUSTED:
-        raise error
-
-
-def _numa_nodes(folder: Path) -> Iterator[RawNumaNode]:
-    for entry in _entries(folder):
-        if _NUMA_NODE.fullmatch(entry.name):
+def _numa_nodes(folder: str) -> Iterator[RawNumaNode]:
+    for name in names_in(folder):
+        if _NUMA_NODE.fullmatch(name):
             yield RawNumaNode(
-                name=_name(entry),
-                cpulist=read_text(entry / "cpulist"),
-                distance=read_text(entry / "distance"),
+                name=name,
+                cpulist=read_text(f"{folder}/{name}/cpulist"),
+                distance=read_text(f"{folder}/{name}/distance"),
             )
 
 
-def _functions(folder: Path) -> Iterator[RawFunction]:
-    for entry in _entries(folder):
-        if _PCI_ADDRESS.fullmatch(entry.name):
-            yield RawFunction(
-                address=_name(entry),
-                path=_path_above(entry),
-                vendor=read_text(entry / "vendor"),
-                pci_class=read_text(entry / "class"),
-                numa_node=read_text(entry / "numa_node"),
-                physfn=_target_name(entry / "physfn"),
-            )
+def _functions(folder: str, of_rdma_devices: set[str | None]) -> Iterator[RawFunction]:
+    """The functions of RDMA devices, and those of a class that GPUs and network controllers have."""
+    for name in names_in(folder):
+        if _PCI_ADDRESS.fullmatch(name):
+            place = f"{folder}/{name}"
+            pci_class = read_text(f"{place}/class")
+            if name in of_rdma_devices or (pci_class or "").startswith((_NETWORK, *_GPU_CLASSES)):
+                yield _function(name, place, pci_class)
 
 
-def _path_above(function: Path) -> tuple[str, ...]:
-    """The host bridge and the bridges above a function, by the folders that its link goes through."""
-    parts = Path(os.path.realpath(function)).parts[:-1]
+def _function(address: str, place: str, pci_class: str | None) -> RawFunction:
+    is_gpu = (pci_class or "").startswith(_GPU_CLASSES)
+    return RawFunction(
+        address=address,
+        path=_path_above(place),
+        vendor=read_text(f"{place}/vendor"),
+        pci_class=pci_class,
+        numa_node=read_text(f"{place}/numa_node"),
+        driver=None if is_gpu else link_target_name(f"{place}/driver"),
+        physfn=None if is_gpu else _pci_address(link_target_name(f"{place}/physfn")),
+    )
+
+
+def _path_above(function: str) -> tuple[str, ...]:
+    """The host bridge and the bridges above a function, by the folders that its link on the bus goes through."""
+    parts = (link_text(function) or "").split("/")[:-1]
     bridge = next((index for index, part in enumerate(parts) if _HOST_BRIDGE.fullmatch(part)), len(parts))
-    return parts[bridge:]
+    return tuple(map(printable, parts[bridge:]))
 
 
-def _target_name(link: Path) -> str | None:
-    """Name of what a link points to, if that is there; some trees hold links to nothing."""
-    return Path(os.path.realpath(link)).name if _kind(link) else None
+def _rdma_devices(folder: str) -> Iterator[RawRdmaDevice]:
+    for name in folders_in(folder):
+        place = f"{folder}/{name}"
+        yield RawRdmaDevice(
+            name=printable(name),
+            function=_function_of(f"{place}/device"),
+            node_guid=read_text(f"{place}/node_guid"),
+            sys_image_guid=read_text(f"{place}/sys_image_guid"),
+            hca_type=read_text(f"{place}/hca_type"),
+            fw_ver=read_text(f"{place}/fw_ver"),
+            board_id=read_text(f"{place}/board_id"),
+            ports=tuple(_ports(f"{place}/ports")),
+        )
 
 
-def _rdma_devices(folder: Path) -> Iterator[RawRdmaDevice]:
-    for entry in _entries(folder):
-        if _kind(entry) == stat.S_IFDIR:
-            yield RawRdmaDevice(
-                name=_name(entry),
-                function=_pci_address(_target_name(entry / "device")),
-                node_guid=read_text(entry / "node_guid"),
-                hca_type=read_text(entry / "hca_type"),
-                ports=tuple(_ports(entry / "ports")),
-            )
+def _function_of(link: str) -> str | None:
+    """The PCI function that a device's link leads to; some trees hold links to nothing."""
+    return _pci_address(link_target_name(link)) if kind(link) else None
 
 
 def _pci_address(name: str | None) -> str | None:
     return name if name is not None and _PCI_ADDRESS.fullmatch(name) else None
 
 
-def _ports(folder: Path) -> Iterator[RawPort]:
-    for entry in _entries(folder):
-        yield RawPort(
-            name=_name(entry),
-            link_layer=read_text(entry / "link_layer"),
-        )
+def _ports(folder: str) -> Iterator[RawPort]:
+    for name in names_in(folder):
+        yield RawPort(name=printable(name), link_layer=read_text(f"{folder}/{name}/link_layer"))
 
 
-def _uverbs(folder: Path) -> Iterator[RawUverbs]:
-    for entry in _entries(folder):
-        if _kind(entry) == stat.S_IFDIR:
-            yield RawUverbs(
-                name=_name(entry),
-                ibdev=read_text(entry / "ibdev"),
-                dev=read_text(entry / "dev"),
+def _port_state(name: str, place: str) -> RawPortState:
+    return RawPortState(
+        name=name,
+        state=read_text(f"{place}/state"),
+        phys_state=read_text(f"{place}/phys_state"),
+        rate=read_text(f"{place}/rate"),
+        lid=read_text(f"{place}/lid"),
+        sm_lid=read_text(f"{place}/sm_lid"),
+    )
+
+
+def _character_devices(folder: str, prefix: str) -> Iterator[RawCharacterDevice]:
+    for name in folders_in(folder):
+        if name.startswith(prefix):
+            yield RawCharacterDevice(
+                name=printable(name),
+                ibdev=read_text(f"{folder}/{name}/ibdev"),
+                dev=read_text(f"{folder}/{name}/dev"),
             )
 
 
-def _driver_gpus(folder: Path) -> Iterator[RawDriverGpu]:
-    for entry in _entries(folder):
-        yield RawDriverGpu(address=_name(entry), information=read_text(entry / "information"))
+def _driver_gpus(folder: str) -> Iterator[RawDriverGpu]:
+    for name in names_in(folder):
+        yield RawDriverGpu(address=printable(name), information=read_text(f"{folder}/{name}/information"))
 
 
 def _device_nodes(dev: Path, nodes: DeviceNodes) -> tuple[DeviceNode, ...] | None:
-    if _kind(dev) != stat.S_IFDIR:
+    if kind(str(dev)) != stat.S_IFDIR:
         return None
-    found = (nodes.read(entry) for entry in _entries(dev / "infiniband"))
+    folder = dev / "infiniband"
+    found = (nodes.read(folder / name) for name in names_in(str(folder)))
     return tuple(node for node in found if node is not None)
-
-
-def _kind(path: Path) -> int:
-    """File type of what ``path`` leads to, as in ``stat.S_IFMT``; 0 where it leads nowhere."""
-    try:
-        return stat.S_IFMT(path.stat().st_mode)
-    except OSError:
-        return 0

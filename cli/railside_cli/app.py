@@ -15,10 +15,11 @@ from rich.console import Console
 
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
-from railside_agent.status import nothing_offered
-from railside_agent.sysfs import read_whole_machine
-from railside_cli.demo import play
+from railside_agent.patient_look import look_once
+from railside_agent.status import nothing_found
+from railside_cli.demo.play import play
 from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
+from railside_cli.flight import show
 from railside_cli.topo import answer, ill, picture, verdict
 
 
@@ -53,14 +54,14 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
     if not (root / "sys").is_dir():
         print(f"railside: {root} holds no machine: there is no folder {root / 'sys'}", file=sys.stderr)
         return UNREACHABLE
-    machine = discover(read_whole_machine(root, CharacterDevices()))
+    machine = discover(look_once(root, CharacterDevices()))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(answer(machine))).decode())
     else:
-        console = _Console(highlight=False)
+        console = _Console(highlight=False, emoji=False)
         console.print(verdict(machine), style="bold")
         console.print(picture(machine))
-        nothing = nothing_offered(machine)
+        nothing = nothing_found(machine)
         if nothing is not None:
             console.print(f"{nothing.sentence}\nNext: {nothing.remedy}", markup=False)
     return FINE if machine.hcas and not ill(machine) else FINDING
@@ -75,7 +76,21 @@ def demo(machine: Path) -> int:
     machine
         The machine to play, as a text manifest.
     """
-    return play(machine, _Console(highlight=False))
+    return play(machine, _Console(highlight=False, emoji=False))
+
+
+@app.command
+def replay(folder: Path, *, output: Output = "text") -> int:
+    """Decide again what an agent recorded, and say whether the decisions come out the same.
+
+    Parameters
+    ----------
+    folder
+        The agent's recording: /var/lib/railside/recorder of a node, or a copy of it.
+    output
+        text for people, json for programs.
+    """
+    return show(folder, _Console(highlight=False, soft_wrap=True), as_json=output == "json")
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.app import Agent
-from railside_agent.settings import Resolved, SettingsError, descriptions, flag, resolve, variable
+from railside_agent.settings import Resolved, SettingsError, descriptions, flag, refuse_unusable, resolve, variable
 from railside_runtime.log_pipe import LogPipe
 from railside_runtime.logs import ForeignLogs, make_logger
 from railside_runtime.probes import ListenError
@@ -39,6 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "config":
         print(_table(resolved))
         return OK
+    try:
+        refuse_unusable(resolved.settings)
+    except SettingsError as error:
+        print(f"railside-agent: {error}", file=sys.stderr)
+        return USAGE
     return _run(resolved)
 
 
@@ -77,9 +82,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _table(resolved: Resolved) -> str:
-    rows = [(origin.key, msgspec.json.encode(origin.value).decode(), origin.source) for origin in resolved.origins]
+    rows = [(origin.key, origin.source, msgspec.json.encode(origin.value).decode()) for origin in resolved.origins]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return "\n".join(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}" for key, value, source in rows)
+    # Values last: a list of pools is as wide as it is.
+    return "\n".join(f"{key:{widths[0]}}  {source:{widths[1]}}  {value}" for key, source, value in rows)
 
 
 def _run(resolved: Resolved) -> int:
@@ -115,11 +121,14 @@ def _explain(broken: ExceptionGroup[Exception], log: FilteringBoundLogger) -> No
 
 
 async def _until_told_to_stop(agent: Agent) -> None:
-    """Run ``agent`` until SIGTERM or SIGINT, then cancel it and see it end."""
+    """Run ``agent`` until SIGTERM, SIGINT or SIGHUP, then cancel it and see it end.
+
+    SIGHUP is an end, too: settings are read when a process starts, and who supervises it starts the next.
+    """
     running = asyncio.current_task()
     assert running is not None  # noqa: S101 -- a coroutine runs in a task
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, running.cancel)
     try:
         await agent.run()

@@ -11,7 +11,17 @@ import msgspec
 from railside_proto.reasons import Reason
 
 PciAddress = NewType("PciAddress", str)
-"""domain:bus:device.function in lower case, the domain with at least four digits: ``0000:1a:00.0``."""
+"""domain:bus:device.function in lower case, the domain with at least four digits: ``0000:1a:00.0``.
+
+An RDMA device without a PCI function has its node GUID for it: ``guid:5c25:7303:00a1:4c10``.
+"""
+
+GUID_PREFIX: Final = "guid:"
+
+
+def by_address(address: PciAddress) -> tuple[int, str]:
+    """A key that sorts addresses as the kernel counts them: a domain of five digits comes after all of four."""
+    return len(address.partition(":")[0]), address
 
 
 class PathClass(enum.IntEnum):
@@ -53,6 +63,15 @@ class PortState(enum.StrEnum):
         return list(PortState).index(self)
 
 
+class NetnsMode(enum.StrEnum):
+    """Who sees an RDMA device (sys/module/ib_core/parameters/netns_mode)."""
+
+    SHARED = "shared"
+    """Every network namespace: what pods need."""
+    EXCLUSIVE = "exclusive"
+    """Only the namespace that owns it: a pod with a network of its own cannot use it."""
+
+
 class DeviceNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A character device under /dev/infiniband: its name there, its numbers, and how the host guards it."""
 
@@ -75,6 +94,10 @@ class Port(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Gigabits per second; 0 when the kernel says none."""
     lid: int = 0
     """Local identifier; 0 when no subnet manager gave one."""
+    phys_state: str = ""
+    """Physical state in the kernel's word (``LinkUp``, ``Polling``); empty when it says none."""
+    sm_lid: int = 0
+    """Where the subnet manager is; 0 when the port knows of none."""
 
 
 class Function(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,19 +105,46 @@ class Function(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     address: PciAddress
     path: tuple[str, ...]
-    """From the host bridge (``pci0000:15``) through every bridge down to, not including, the function."""
+    """From the host bridge (``pci0000:15``) through every bridge down to, not including, the function.
+
+    Where virtualTopology.xml tells it: from the NUMA node's place there (``cpu0``) through the switches.
+    """
     numa_node: int | None
-    """None where the firmware names no node, or one that the machine does not have."""
+    """None where nothing names a node, or one that the machine does not have."""
+    told_by_file: bool = False
+    """Whether ``path`` is what virtualTopology.xml tells."""
 
 
-class Hca(Function, frozen=True, kw_only=True, rename="camel"):
-    """An InfiniBand adapter that can be offered: its address is its identity, all names may change."""
+class RdmaDevice(Function, frozen=True, kw_only=True, rename="camel"):
+    """What any RDMA device is known by: its address is its identity, all names may change."""
 
     name: str
     node_guid: str
-    uverbs: DeviceNode
     ports: tuple[Port, ...]
     model: str = ""
+    sys_image_guid: str = ""
+    """The card's, which its ports' devices and its virtual functions share."""
+    firmware: str = ""
+    board: str = ""
+    parent: PciAddress | None = None
+    """The physical function of a virtual one; None too in a virtual machine, which is not told of it."""
+    parent_seen: bool = False
+    """Whether ``parent`` is a function of this machine."""
+    silent: bool = False
+    """The card was not asked, or did not answer in time: what its ports say is nothing."""
+
+    @property
+    def software(self) -> bool:
+        """Whether it has no PCI function."""
+        return self.address.startswith(GUID_PREFIX)
+
+
+class Hca(RdmaDevice, frozen=True, kw_only=True, rename="camel"):
+    """An RDMA device that is complete and can be offered."""
+
+    uverbs: DeviceNode
+    umads: tuple[DeviceNode, ...] = ()
+    """Management nodes of its ports, where the kernel made any."""
 
 
 class Gpu(Function, frozen=True, kw_only=True, rename="camel"):
@@ -103,6 +153,8 @@ class Gpu(Function, frozen=True, kw_only=True, rename="camel"):
     vendor: str
     model: str = ""
     uuid: str | None = None
+    index: int | None = None
+    """The driver's minor number, as in /dev/nvidia3; None where no driver tells."""
 
 
 class NumaNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -112,12 +164,14 @@ class NumaNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cpus: str
     """In the kernel's list form, ``0-55,112-167``."""
     distances: tuple[int, ...] = ()
+    """To each NUMA node of the machine, in their order; empty where the kernel does not say all of them."""
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An RDMA device that is not offered, and why."""
+    """An RDMA device, or a function that should be one, that is not offered, and why."""
 
     name: str
+    """Its name; the address of a function that has no RDMA device."""
     reason: Reason
     address: PciAddress | None = None
 
@@ -133,6 +187,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The connection manager's node; absent where its module is not loaded, which harms nobody else."""
     virtual_topology: bool = False
     """Whether the host has a regular file virtualTopology.xml to show to containers."""
+    topology_problem: Reason | None = None
+    """Why that file tells nothing, where it should."""
+    netns_mode: NetnsMode | None = None
+    """None where the kernel has no such mode, or no RDMA."""
 
 
 _SHARED_SWITCH: Final = 1
@@ -141,13 +199,19 @@ _SHARED_SWITCH: Final = 1
 
 def path_class(one: Function, other: Function) -> PathClass:
     """The class of the path between two functions, by the bridges they share (as ``nvidia-smi topo -m``)."""
-    if one.path[:1] != other.path[:1] or not one.path:
-        return _between_host_bridges(one, other)
     shared = _common_prefix(one.path, other.path)
-    if shared == 1:
+    if shared == 0:
+        return _between_host_bridges(one, other)
+    if not bridges(one.path[:shared]):
         return PathClass.PHB
     longest = max(len(one.path), len(other.path))
     return PathClass.PIX if longest - shared <= _SHARED_SWITCH else PathClass.PXB
+
+
+def bridges(path: tuple[str, ...]) -> tuple[str, ...]:
+    """The bridges of a path below its last host bridge; a VMD controller has one of its own within the path."""
+    hosts = [index for index, part in enumerate(path) if "." not in part]
+    return path[hosts[-1] + 1 :] if hosts else path
 
 
 def _between_host_bridges(one: Function, other: Function) -> PathClass:

@@ -8,6 +8,9 @@ from typing import Final
 RESOURCE: Final = "vke.volcengine.com/infiniband-rdma"
 """The extended resource that a pod asks for (the platform's document, step three)."""
 
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+"""The resource of NVIDIA's device plugin, whose ids are the GPUs' UUIDs."""
+
 MODE_LABEL: Final = "vke.node.rdma.mode"
 """The node label that picks the mode (the platform's document, step two)."""
 
@@ -63,3 +66,14 @@ STATIC_POD_UID: Final = "kubernetes.io/config.hash"
 
 AGENT_COMPONENT: Final = "railside-agent"
 """Who reports the agent's Events."""
+
+NCCL_CONFIG_FILE: Final = "nccl.conf"
+NCCL_CONFIG_VARIABLE: Final = "NCCL_CONF_FILE"
+"""How NCCL is told where its settings are, beside /etc/nccl.conf."""
+
+GPU_RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu")
+CONFLICTING_RESOURCES: Final = ("vke.volcengine.com/mgpu-core", "vke.volcengine.com/mgpu-memory")
+"""Shared GPUs of the platform, which its document bars from use together with RDMA."""
+
+RECORDER_DIR: Final = f"{STATE_DIR}/recorder"
+"""Below the machine's root: the agent's last inputs and decisions."""

@@ -7,7 +7,7 @@ import enum
 
 import msgspec
 
-from railside_proto.machine import LinkLayer
+from railside_proto.machine import LinkLayer, PathClass, PciAddress, RdmaDevice
 from railside_proto.names import RESOURCE
 
 
@@ -39,32 +39,78 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether devices without a PCI function are offered, known by their node GUID."""
 
 
+def selects(selector: Selector, device: RdmaDevice) -> bool:
+    """Whether ``selector`` takes ``device``: one port of its link layer is enough."""
+    if selector.link_layer not in {port.link_layer for port in device.ports}:
+        return False
+    return selector.software if device.software else takes_function(selector.functions, device)
+
+
+def takes_function(functions: Functions, device: RdmaDevice) -> bool:
+    """Whether ``functions`` are of the kind of ``device``, whatever it speaks."""
+    match functions:
+        case Functions.AUTO:
+            return not device.parent_seen
+        case Functions.PHYSICAL:
+            return device.parent is None
+        case Functions.VIRTUAL:
+            return device.parent is not None
+        case Functions.ALL:
+            return True
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One resource name and what stands behind it. A node has one pool unless told otherwise."""
 
     resource: str = RESOURCE
     selector: Selector = Selector()
-    mode: Mode = Mode.IB_SHARED
-    share: int = 1
-    """How many containers one HCA may serve at a time; 1 in ib-shared."""
+    earlier: tuple[Selector, ...] = ()
+    """Selectors of the pools before it: a device that two would take stands behind the first."""
+    shares_per_hca: int = 16
+    """How many containers one HCA may serve at a time in ib-shared-multi."""
 
     @property
     def name(self) -> str:
         """The resource's last word, fit for file names: ``infiniband-rdma``."""
         return self.resource.rpartition("/")[2]
 
+    def takes(self, device: RdmaDevice) -> bool:
+        """Whether ``device`` stands behind this pool."""
+        return selects(self.selector, device) and not any(selects(one, device) for one in self.earlier)
+
+    def share(self, mode: Mode | None) -> int:
+        """How many containers one HCA may serve in ``mode``; none where no mode is chosen."""
+        match mode:
+            case None:
+                return 0
+            case Mode.IB_SHARED:
+                return 1
+            case Mode.IB_SHARED_MULTI:
+                return self.shares_per_hca
+
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the kubelet deals: a place at an HCA of a NUMA node; which one is said when the container starts."""
+    """What the kubelet deals: a place at an HCA of a zone; which one is said when the container starts."""
 
     id: str
     numa_nodes: tuple[int, ...] = ()
     """NUMA nodes of the kubelet's hint; empty for a bare seat, which fits everywhere."""
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Pair(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A GPU of a container and the HCA of that container that serves it."""
+
+    gpu: PciAddress
+    hca: PciAddress
+    path: PathClass
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A container's seats and the HCAs that they mean since its last start."""
 
     seats: tuple[str, ...]
-    hcas: tuple[str, ...]
-    """PCI addresses, in the order of the seats."""
+    hcas: tuple[PciAddress, ...]
+    """In the order of the seats."""
+    pod: str | None = None
+    """UID of the pod that the binding is locked to; None where the kubelet's checkpoint did not tell."""
+    pairs: tuple[Pair, ...] = ()

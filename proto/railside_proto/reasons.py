@@ -14,21 +14,41 @@ class Code(enum.StrEnum):
 
     ETHERNET_LINK = "EthernetLink"
     LINK_LAYER_UNKNOWN = "LinkLayerUnknown"
+    LINK_LAYER_UNWANTED = "LinkLayerUnwanted"
     NO_PORTS = "NoPorts"
     ODD_NAME = "OddName"
     NO_PCI_FUNCTION = "NoPciFunction"
+    NO_GUID = "NoGuid"
+    GUID_NOT_UNIQUE = "GuidNotUnique"
     VIRTUAL_FUNCTION = "VirtualFunction"
+    PHYSICAL_FUNCTION = "PhysicalFunction"
+    NO_DRIVER = "NoDriver"
+    NO_RDMA_DEVICE = "NoRdmaDevice"
     SAME_FUNCTION = "SameFunction"
     UVERBS_MISSING = "UverbsMissing"
     UVERBS_NUMBERS_DIFFER = "UverbsNumbersDiffer"
+    HCA_SILENT = "HcaSilent"
     NO_ACTIVE_PORT = "NoActivePort"
     NO_SUBNET_MANAGER = "NoSubnetManager"
     NO_RDMA_DEVICES = "NoRdmaDevices"
     NOTHING_TO_OFFER = "NothingToOffer"
+    NETNS_EXCLUSIVE = "NetnsExclusive"
+    VIRTUAL_TOPOLOGY_UNREADABLE = "VirtualTopologyUnreadable"
     SEAT_UNKNOWN = "SeatUnknown"
     SEAT_FOREIGN = "SeatForeign"
     HCA_GONE = "HcaGone"
     HCA_NOT_SOUND = "HcaNotSound"
+    RECOVERING = "Recovering"
+    SEAT_WITHDRAWN = "SeatWithdrawn"
+    NO_FREE_HCA = "NoFreeHca"
+    LOCALITY_NOT_MET = "LocalityNotMet"
+    FARTHER_THAN_NEEDED = "FartherThanNeeded"
+    DEALT_TWICE = "DealtTwice"
+    NODES_CHANGED = "NodesChanged"
+    RESTART_NEEDED = "RestartNeeded"
+    RESOURCES_CONFLICT = "ResourcesConflict"
+    DEALT_WHILE_HELD = "DealtWhileHeld"
+    HOLDERS_DIFFER = "HoldersDiffer"
     LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
     NO_MODE_LABEL = "NoModeLabel"
@@ -45,6 +65,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "{device} does not say which link layer its ports speak",
         "look at /sys/class/infiniband/{device}/ports/*/link_layer and at the driver's messages in dmesg",
     ),
+    Code.LINK_LAYER_UNWANTED: (
+        "{device} speaks {found}, and this node offers only {wanted}",
+        "nothing, unless you want to offer it: add a pool with its link layer to the agent's settings",
+    ),
     Code.NO_PORTS: (
         "{device} has no port that can be read",
         "look at /sys/class/infiniband/{device}/ports and at the driver's messages in dmesg",
@@ -55,11 +79,31 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.NO_PCI_FUNCTION: (
         "{device} belongs to no PCI function, so nothing tells where it sits",
-        "nothing: software RDMA devices are left out",
+        "nothing: software RDMA devices are left out unless a pool's selector allows them",
+    ),
+    Code.NO_GUID: (
+        "{device} belongs to no PCI function and has no node GUID ({found}), so nothing tells which it is",
+        "give the device a node GUID, or remove it (rdma link delete {device})",
+    ),
+    Code.GUID_NOT_UNIQUE: (
+        "{device} belongs to no PCI function and shares its node GUID ({guid}) with another device",
+        "keep one software RDMA device for each network device (rdma link delete {device})",
     ),
     Code.VIRTUAL_FUNCTION: (
-        "{device} is a virtual function of {parent}, which is offered itself",
-        "nothing, unless virtual functions are what you want to give away",
+        "{device} is a virtual function of {parent}; physical functions are what is offered here",
+        "nothing, unless virtual functions are what you want to give away: set the pool's functions",
+    ),
+    Code.PHYSICAL_FUNCTION: (
+        "{device} is a physical function; virtual ones are what is offered here",
+        "nothing, unless physical functions are what you want to give away: set the pool's functions",
+    ),
+    Code.NO_DRIVER: (
+        "the function at {address}{parent} has no driver, so it is no RDMA device",
+        "nothing, if you use it for something else; else bind its driver (mlx5_core)",
+    ),
+    Code.NO_RDMA_DEVICE: (
+        "the function at {address}{parent} has the driver {driver}, but no RDMA device is to be seen for it",
+        "load mlx5_ib; if the network namespaces' mode is exclusive, see where the device is (rdma dev)",
     ),
     Code.SAME_FUNCTION: (
         "{device} sits on the same PCI function {address} as {other}, which is offered",
@@ -73,8 +117,12 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
         "{device}: /dev/infiniband/{node} has numbers {found}, but the kernel says {expected}",
         "remove the stale node and let udev make it anew (udevadm trigger -s infiniband_verbs)",
     ),
+    Code.HCA_SILENT: (
+        "{device} does not answer when its ports are asked",
+        "look at dmesg for a card whose firmware resets or hangs; it is used again as soon as it answers",
+    ),
     Code.NO_ACTIVE_PORT: (
-        "{device} has no active InfiniBand port ({detail})",
+        "{device} has no active {layer} port ({detail})",
         "look at the cable, the switch port and the subnet manager",
     ),
     Code.NO_SUBNET_MANAGER: (
@@ -88,6 +136,14 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.NOTHING_TO_OFFER: (
         "none of this node's {count} RDMA devices can be offered: {devices}",
         "see the reason of each device in /status",
+    ),
+    Code.NETNS_EXCLUSIVE: (
+        "RDMA devices are seen by one network namespace alone here (mode exclusive), so pods could not use them",
+        "rdma system set netns shared, while no pod runs; to keep it, netns_mode=1 for ib_core in modprobe.d",
+    ),
+    Code.VIRTUAL_TOPOLOGY_UNREADABLE: (
+        "virtualTopology.xml tells nothing: {detail}",
+        "nothing, where the kernel shows the real tree; else ask for the file of this machine type",
     ),
     Code.SEAT_UNKNOWN: (
         "seat {seat} is not one of this node's",
@@ -104,6 +160,50 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.LOOK_FAILED: (
         "the machine could not be looked at: {detail}",
         "the container starts by itself as soon as the kernel answers; look at dmesg for a hanging device",
+    ),
+    Code.RECOVERING: (
+        "it was ill a moment ago and is offered again when it has been well for {seconds} s",
+        "nothing; if it comes and goes, look at the cable and at the port's error counters",
+    ),
+    Code.SEAT_WITHDRAWN: (
+        "seat {seat} is not offered any more; it stays listed until the kubelet has let go of it",
+        "nothing: it leaves the list by itself",
+    ),
+    Code.NO_FREE_HCA: (
+        "no sound HCA of zone {zone} is free for {count} of the container's seats: {detail}",
+        "the container starts by itself as soon as an HCA is sound and free again",
+    ),
+    Code.LOCALITY_NOT_MET: (
+        "the pod insists on {wanted}, and GPU {gpu} would be served at {path}",
+        "delete the pod so that it is placed anew, or take off its annotation railside.dev/locality-enforce",
+    ),
+    Code.FARTHER_THAN_NEEDED: (
+        "GPU {gpu} is served at {path}; this node has an HCA at {best} that is {obstacle}",
+        "nothing, if it is fast enough; else let the pod be placed anew when the node is emptier",
+    ),
+    Code.DEALT_TWICE: (
+        "the kubelet dealt seat {seat} to pods {pods} at the same time",
+        "delete one of the pods; the kubelet freed ids too early, as another program listed its pod resources",
+    ),
+    Code.RESTART_NEEDED: (
+        "the HCA at {address} has gone, or is called or numbered otherwise, while the pod has it open",
+        "restart the pod's container: it can reach the HCA only after a start",
+    ),
+    Code.RESOURCES_CONFLICT: (
+        "the pod uses {resources} together with an HCA, which the platform does not support",
+        "ask for whole GPUs, or for no HCA",
+    ),
+    Code.HOLDERS_DIFFER: (
+        "the kubelet says that {container} holds {told}, and its checkpoint says {recorded}",
+        "nothing at once; if it stays so, restart the kubelet, which reads its checkpoint anew",
+    ),
+    Code.DEALT_WHILE_HELD: (
+        "the kubelet dealt seat {seat} anew while pod {pod} still has it",
+        "nothing, if that pod was ending; else delete one of the two pods",
+    ),
+    Code.NODES_CHANGED: (
+        "the HCA of seat {seat} is called or numbered otherwise than when the container was allocated ({detail})",
+        "delete the pod: its device nodes were fixed when it was admitted (binding: allocate)",
     ),
     Code.HCA_NOT_SOUND: (
         "the HCA of seat {seat} ({device}) is not sound: {detail}",

@@ -4,8 +4,10 @@ It must not queue: whoever looks late sees what is true now, not how it came abo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from railside_runtime.waiting import first_of
 
 T = TypeVar("T")
 
@@ -43,3 +45,14 @@ class Cell(Generic[T]):
         while not accept(self._value):
             await self._changed.wait()
         return self._value
+
+    async def newer(self, than: object) -> None:
+        """Return when the value is another than ``than``."""
+        while self._value is than:
+            await self._changed.wait()
+
+
+async def until_any_changes(seen: Sequence[tuple[Cell[Any], object]]) -> None:
+    """Return when one of the cells holds another value than the one beside it."""
+    if all(cell.value is value for cell, value in seen):
+        await first_of(*(cell.newer(value) for cell, value in seen))

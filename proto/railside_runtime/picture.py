@@ -4,6 +4,7 @@ Lines may come twice, late or in the wrong order: the newer version of an object
 must not lose an object that it cannot read: what it knew of it stays, and the complaint says so.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -14,6 +15,10 @@ from railside_runtime.kube_error import GONE
 T = TypeVar("T")
 
 MOST_TOMBSTONES: Final = 1024
+
+
+MOST_LAST_SEEN: Final = 64
+"""Deleted objects that are kept: who reads them has read the picture before so many more have gone."""
 
 
 class LostTrack(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +78,12 @@ class Picture(Generic[T]):
         self._gone: dict[str, int] = {}
         """Versions of deletions, so that a late line does not bring an object back."""
         self._unread: dict[str, str] = {}
+        self._last_seen: dict[str, T] = {}
+
+    @property
+    def gone(self) -> Mapping[str, T]:
+        """Objects that were deleted of late, by UID, as they were at the very end."""
+        return dict(self._last_seen)
 
     @property
     def objects(self) -> Mapping[str, T]:
@@ -110,7 +121,7 @@ class Picture(Generic[T]):
             case "ADDED" | "MODIFIED":
                 self._meet(key, event.object)
             case "DELETED":
-                self._part(key)
+                self._part(key, event.object)
             case _:
                 pass  # a bookmark, which brings its version alone, or what later servers may add
         self.version = key.resource_version or self.version
@@ -124,16 +135,23 @@ class Picture(Generic[T]):
         self._gone.pop(key.uid, None)
         self._take(key, raw)
 
-    def _part(self, key: _Bookkeeping) -> None:
+    def _part(self, key: _Bookkeeping, raw: msgspec.Raw) -> None:
         known = self._known.get(key.uid)
         version = _number(key)
         if known is not None and version < known.version:
             return
         self._known.pop(key.uid, None)
         self._unread.pop(key.uid, None)
+        self._keep_last(key, raw)
         self._gone[key.uid] = max(version, self._gone.get(key.uid, -1))
         if len(self._gone) > MOST_TOMBSTONES:
             del self._gone[next(iter(self._gone))]
+
+    def _keep_last(self, key: _Bookkeeping, raw: msgspec.Raw) -> None:
+        with contextlib.suppress(msgspec.MsgspecError):
+            self._last_seen[key.uid] = self._decoder.decode(raw)
+        if len(self._last_seen) > MOST_LAST_SEEN:
+            del self._last_seen[next(iter(self._last_seen))]
 
     def _take(self, key: _Bookkeeping, raw: msgspec.Raw) -> None:
         try:

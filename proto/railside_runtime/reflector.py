@@ -62,6 +62,8 @@ class Seen(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     objects: Mapping[str, T]
     """By UID."""
+    gone: Mapping[str, T] = {}
+    """Objects that were deleted of late, as they were at the very end."""
     synced: bool = False
     """Whether it was ever whole."""
     problem: str | None = None
@@ -175,7 +177,9 @@ class Reflector(Generic[T]):
     def _publish(self) -> None:
         """What is known now, by an open watch."""
         self._tell(self._picture.complaint)
-        self.seen.set(msgspec.structs.replace(self.seen.value, objects=self._picture.objects))
+        self.seen.set(
+            msgspec.structs.replace(self.seen.value, objects=self._picture.objects, gone=self._picture.gone)
+        )
 
     def _tell(self, problem: str | None) -> None:
         """Say what is wrong, or that nothing is any more; the same again is no news."""

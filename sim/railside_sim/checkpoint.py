@@ -1,45 +1,79 @@
 """The kubelet's checkpoint: what it has dealt to whom, in the form of the real one.
 
-It answers for the form alone (pkg/kubelet/cm/devicemanager/checkpoint), whose checksum only the real kubelet can
-make: ours is 0. It must not decide when it is written.
+It answers for the form (pkg/kubelet/cm/devicemanager/checkpoint), whose checksum only the real kubelet can make:
+ours is 0, and none is looked at. It must not decide when it is written.
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from railside_sim.dealing import Held
-from railside_sim.selection import ListedDevice
+from railside_proto.pb.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse
+from railside_sim.pod_devices import Dealt, Entry
 
-_NO_NODE = "-1"
-
-
-def checkpoint(held: Iterable[Held], listed: Iterable[ListedDevice]) -> bytes:
-    """The file's content: ids by the NUMA node that the plugin's list gives them, -1 without one."""
-    devices = {device.id: device for device in listed}
-    every = list(held)
-    entries = [_entry(one, devices) for one in every]
-    registered = sorted(device.id for device in devices.values() if device.healthy)
-    resources = sorted({one.request.resource for one in every})
-    data = {"PodDeviceEntries": entries, "RegisteredDevices": dict.fromkeys(resources, registered)}
-    return msgspec.json.encode({"Data": data, "Checksum": 0})
+_MODE: Final = 0o600
 
 
-def _entry(held: Held, devices: dict[str, ListedDevice]) -> dict[str, object]:
-    by_node: dict[str, list[str]] = {}
-    for seat in held.seats:
-        for node in _nodes(devices.get(seat)):
-            by_node.setdefault(node, []).append(seat)
-    return {
-        "PodUID": held.request.name,
-        "ContainerName": held.request.name,
-        "ResourceName": held.request.resource,
-        "DeviceIDs": by_node,
-        "AllocResp": base64.b64encode(held.answer.SerializeToString()).decode(),
-    }
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What survives a restart: who holds what, and the healthy ids by resource."""
+
+    entries: tuple[Entry, ...] = ()
+    registered: dict[str, list[str]] = {}
 
 
-def _nodes(device: ListedDevice | None) -> list[str]:
-    known = device.numa if device is not None and device.numa else ()
-    return [str(node) for node in sorted(known)] or [_NO_NODE]
+class _Entry(msgspec.Struct, rename="pascal"):
+    pod_uid: str = msgspec.field(name="PodUID")
+    container_name: str
+    resource_name: str
+    device_ids: dict[str, list[str]] | None = msgspec.field(name="DeviceIDs")
+    alloc_resp: str
+
+
+class _Data(msgspec.Struct, rename="pascal"):
+    pod_device_entries: list[_Entry] | None = None
+    registered_devices: dict[str, list[str] | None] | None = None
+
+
+class _File(msgspec.Struct, rename="pascal"):
+    data: _Data
+    checksum: int = 0
+
+
+def write(path: Path, entries: Iterable[Entry], registered: Mapping[str, Iterable[str]]) -> None:
+    """Writes the file as the kubelet does: a new one, renamed onto the old. Raises OSError."""
+    lists: dict[str, list[str] | None] = {resource: list(ids) for resource, ids in registered.items()}
+    data = _Data(pod_device_entries=[_written(entry) for entry in entries] or None, registered_devices=lists)
+    new = path.with_name(f".{path.name}")
+    new.touch(mode=_MODE)
+    new.write_bytes(msgspec.json.encode(_File(data=data)))
+    new.replace(path)
+
+
+def read(path: Path) -> Kept:
+    """What the file says; nothing where it is missing or makes no sense, as the kubelet goes on all the same."""
+    try:
+        data = msgspec.json.decode(path.read_bytes(), type=_File).data
+    except (OSError, msgspec.MsgspecError):
+        return Kept()
+    registered = {resource: ids or [] for resource, ids in (data.registered_devices or {}).items()}
+    return Kept(entries=tuple(map(_read, data.pod_device_entries or [])), registered=registered)
+
+
+def _written(entry: Entry) -> _Entry:
+    return _Entry(
+        pod_uid=entry.uid,
+        container_name=entry.container,
+        resource_name=entry.resource,
+        device_ids={str(node): list(ids) for node, ids in entry.dealt.by_node.items()},
+        alloc_resp=base64.b64encode(entry.dealt.answer.SerializeToString()).decode(),
+    )
+
+
+def _read(entry: _Entry) -> Entry:
+    by_node = {int(node): tuple(ids) for node, ids in (entry.device_ids or {}).items()}
+    answer = ContainerAllocateResponse.FromString(base64.b64decode(entry.alloc_resp))
+    dealt = Dealt(by_node=by_node, answer=answer)
+    return Entry(uid=entry.pod_uid, container=entry.container_name, resource=entry.resource_name, dealt=dealt)

@@ -1,24 +1,27 @@
 """An embedded kubelet: real sockets, the device plugin API, and pods that come, go and restart.
 
-It answers for what a plugin would live through with the real one (topologyManagerPolicy best-effort, one node),
-and for the scheduler's count before it. It must not know any plugin, nor poll: whoever waits uses ``until``.
+It answers for what a plugin would live through with the real one (1.34, one node), and for the scheduler's count
+before it. It must not know any plugin, nor poll: whoever waits uses ``until``, and retries come when told.
 """
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from railside_proto import names
-from railside_sim.checkpoint import checkpoint
-from railside_sim.dealing import Held, deal
-from railside_sim.plugin_client import PluginError
-from railside_sim.pods import Failed, Outcome, Pending, PodRequest, ResourceStatus, Running
-from railside_sim.registry import PluginRegistry
-from railside_sim.runtime import CannotCreate, Container, NodeReader, create_container
-from railside_sim.selection import ListedDevice, by_affinity
+from railside_sim.device import KubeletCrashedError, ListedDevice
+from railside_sim.kubelet_run import KubeletRun
+from railside_sim.node_pods import NodePod, NodePods
+from railside_sim.pod_spec import Pod
+from railside_sim.pods import Failed, Outcome, Pending, PodRequest, Refusal, ResourceStatus
+from railside_sim.policies import Policy
+from railside_sim.runtime import NodeReader
+from railside_sim.scheduler import lacking, over_node
+from railside_sim.topology_manager import Scope
 
 _PATIENCE_S: Final = 10.0
 
@@ -27,7 +30,7 @@ class EmbeddedKubelet:
     """One node's kubelet in ``kubelet_dir``. Use as ``async with``, or ``start`` and ``stop``.
 
     ``read_node`` says what device node is at a path, ``rng`` makes the choices that the real one makes at random,
-    ``numa_nodes`` are those it knows.
+    ``numa_nodes`` are those it knows, ``policy`` and ``scope`` are topologyManagerPolicy and -Scope.
     """
 
     def __init__(
@@ -37,17 +40,16 @@ class EmbeddedKubelet:
         read_node: NodeReader,
         rng: random.Random,
         numa_nodes: Sequence[int] = (0, 1),
+        policy: Policy = "best-effort",
+        scope: Scope = "container",
     ) -> None:
-        folder = kubelet_dir / names.DEVICE_PLUGINS
-        self._checkpoint = folder / names.KUBELET_CHECKPOINT
-        self._registry = PluginRegistry(folder, self._notify)
-        self._read_node = read_node
+        self._kubelet_dir = kubelet_dir
         self._rng = rng
-        self._numa_nodes = tuple(numa_nodes)
-        self._held: dict[str, Held] = {}
-        self._pods: dict[str, Outcome] = {}
+        self._topology = (policy, scope, tuple(numa_nodes))
+        self._pods = NodePods(read_node)
         self._pod_loop = asyncio.Lock()
         self._changes = asyncio.Condition()
+        self._run = self._new_run()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -62,130 +64,183 @@ class EmbeddedKubelet:
         await self.stop()
 
     async def start(self) -> None:
-        """Deletes all sockets in device-plugins, then serves Registration there. Raises OSError."""
-        await self._registry.start()
+        """Deletes all sockets in device-plugins, then serves there; pods are as yet unknown. Raises OSError."""
+        self._run = self._new_run()
+        self._pods.kubelet_starts()
+        await self._run.start()
+        await self._notify()
 
     async def stop(self) -> None:
         """Ends as on SIGTERM: streams are cut, kubelet.sock stays as a dead file, pods run on."""
-        await self._registry.stop()
+        await self._run.stop()
 
-    async def restart(self) -> None:
-        """Stops and starts. Plugins must register anew; pods and their ids survive, as by the checkpoint."""
+    async def restart(self, before: Callable[[], bool] | None = None) -> dict[str, Failed]:
+        """Stops, starts, waits until ``before`` holds, then admits the pods again, as the real one after 1.2 s.
+
+        Plugins must register anew, in time if ``before`` says so, and else too late. Returns as ``readmit``.
+        """
         await self.stop()
         await self.start()
+        if before is not None:
+            await self.until(before)
+        return await self.readmit()
+
+    async def reboot(self, before: Callable[[], bool] | None = None) -> dict[str, Failed]:
+        """The same for the whole machine: pods that are admitted start anew, from the answers that were kept."""
+        self.lose_containers()
+        return await self.restart(before)
+
+    def lose_containers(self) -> None:
+        """All containers end, as with the machine's power; their pods start once they are admitted again."""
+        for each in self._pods:
+            each.worker.forget()
+
+    async def readmit(self) -> dict[str, Failed]:
+        """Admits the pods of before again; returns those that this kills. Raises KubeletCrashedError.
+
+        Of those that survive, the ones that never started do so now; others go on as they are.
+        """
+        async with self._pod_loop, self._crashing():
+            return await self._readmit()
 
     @property
     def pods(self) -> dict[str, Outcome]:
         """The last outcome of every pod that was not removed."""
-        return dict(self._pods)
+        return self._pods.outcomes
+
+    def uid(self, pod: str) -> str:
+        """The UID by which the checkpoint knows a pod. Raises KeyError."""
+        return self._pods[pod].pod.uid
 
     def node_status(self) -> dict[str, ResourceStatus]:
         """Capacity (listed) and allocatable (healthy) by resource; both 0 from a restart to a registration."""
-        return {resource: self.status_of(resource) for resource in sorted(self._registry.resources)}
+        return self._run.memory.lists.status()
 
     def status_of(self, resource: str = names.RESOURCE) -> ResourceStatus:
         """The same for one resource, which need not be known."""
-        devices = self.listed(resource)
-        return ResourceStatus(
-            capacity=len(devices),
-            allocatable=sum(device.healthy for device in devices),
-        )
+        return self.node_status().get(resource, ResourceStatus())
 
     def listed(self, resource: str = names.RESOURCE) -> tuple[ListedDevice, ...]:
         """The plugin's list as it last came, in its order; empty from a restart to a registration."""
-        plugin = self._registry.plugin(resource)
-        return () if plugin is None else plugin.devices
+        return tuple(self._run.memory.lists.listed(resource).values())
 
     async def until(self, predicate: Callable[[], bool], *, timeout_s: float = _PATIENCE_S) -> None:
         """Waits until ``predicate`` holds, looking after each change. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s), self._changes:
             await self._changes.wait_for(predicate)
 
-    async def admit(self, request: PodRequest) -> Outcome:
+    async def pass_grace(self) -> None:
+        """Five minutes pass: resources whose plugin has gone are no longer in the node's status."""
+        self._run.memory.lists.forget_gone()
+        await self._run.memory.write()
+        await self._notify()
+
+    async def admit(self, asked: PodRequest | Pod) -> Outcome:
         """Schedules, admits and starts a pod, one at a time as in the kubelet's pod loop.
 
-        A pod that waits without seats, or failed, may be asked again. Raises ValueError for one that has seats.
+        A pod that waits without seats, or failed, may be asked again. Raises ValueError for one that is here, and
+        KubeletCrashedError where an id that was picked has left the list by the time it is dealt.
         """
+        pod = asked.pod if isinstance(asked, PodRequest) else asked
+        async with self._pod_loop, self._crashing():
+            if not self._pods.complete:
+                await self._readmit()
+            each = self._pods.accept(pod)
+            return await self._note(each, self._admit(each))
+
+    async def retry(self, pod: str) -> Outcome:
+        """Starts the containers that wait, as the kubelet does every 11 to 15 s. Raises KeyError."""
         async with self._pod_loop:
-            if request.name in self._held:
-                raise ValueError(f"pod {request.name} is admitted already")
-            return await self._note(await self._admit(request))
+            return await self._start(self._bound(pod))
 
-    async def restart_container(self, pod: str) -> Outcome:
-        """Starts the pod's container anew: PreStartContainer, then the runtime with the answer that was kept.
+    async def restart_container(self, pod: str, container: str | None = None) -> Outcome:
+        """Ends a container, the only one if none is named, and starts it anew with the answers that were kept.
 
-        Raises KeyError where the pod has no seats. After a restart of the kubelet PreStartContainer is skipped
-        until the plugin is back, as in the real one.
+        Raises KeyError where the pod is not on the node. After a restart of the kubelet PreStartContainer is
+        skipped until the plugin is back, as in the real one.
         """
+        await self.crash_container(pod, container)
+        return await self.retry(pod)
+
+    async def crash_container(self, pod: str, container: str | None = None) -> None:
+        """Ends a container, which then waits in back-off until ``retry``. Raises KeyError."""
         async with self._pod_loop:
-            return await self._note(await self._start(self._held[pod]))
+            each = self._bound(pod)
+            each.worker.end(container)
+            each.outcome = each.worker.outcome(self._seats(each))
+        await self._notify()
 
     async def remove(self, pod: str) -> None:
-        """The pod has ended and its ids are free. Raises KeyError for an unknown pod."""
-        async with self._pod_loop:
-            del self._pods[pod]
-            self._held.pop(pod, None)
+        """The pod has ended, whatever the kubelet does just now; its ids are free at the next allocation.
+
+        Until here a pod holds and counts, also while it terminates. Raises KeyError for an unknown one.
+        """
+        self._pods.remove(pod)
         await self._notify()
 
-    async def _admit(self, request: PodRequest) -> Outcome:
-        plugin = self._registry.plugin(request.resource)
-        if plugin is None or self._free(request.resource) < request.count:
-            return Pending(
-                pod=request.name,
-                reason=f"0/1 nodes are available: 1 Insufficient {request.resource}.",
-            )
-        try:
-            near = by_affinity(self._available(request.resource), request.count, self._numa_nodes)
-            held = await deal(plugin, request, near, self._rng)
-        except PluginError as error:
-            reason = f"UnexpectedAdmissionError: Allocate failed due to {error}, which is unexpected"
-            return Failed(pod=request.name, reason=reason)
-        self._held[request.name] = held
-        await self._write_checkpoint(request.resource)
-        return await self._start(held)
+    def _new_run(self) -> KubeletRun:
+        return KubeletRun(self._kubelet_dir, self._pods, self._rng, self._topology, self._notify)
 
-    async def _start(self, held: Held) -> Outcome:
-        pod = held.request.name
-        plugin = self._registry.plugin(held.request.resource)
-        try:
-            if plugin is not None:
-                await plugin.pre_start(held.seats)
-        except PluginError as error:
-            reason = f"CreateContainerConfigError: device plugin PreStartContainer rpc failed with err: {error}"
-            return Pending(pod=pod, reason=reason, seats=held.seats)
-        match await asyncio.to_thread(create_container, held.answer, self._read_node):
-            case CannotCreate(reason):
-                return Pending(pod=pod, reason=f"CreateContainerError: {reason}", seats=held.seats)
-            case Container() as made:
-                return Running(
-                    pod=pod,
-                    seats=held.seats,
-                    devices=made.devices,
-                    mounts=made.mounts,
-                    envs=made.envs,
-                )
+    async def _readmit(self) -> dict[str, Failed]:
+        killed = {}
+        for each in self._pods:
+            if each.counts:
+                each.is_taken = True
+                refusal = await self._run.topology.admit(each.pod)
+                if refusal is not None:
+                    each.outcome = killed[each.pod.key] = self._failed(each, refusal)
+        self._pods.all_taken()
+        for each in self._pods:
+            if each.counts and each.worker.is_new:
+                await self._start(each)
+        await self._notify()
+        return killed
 
-    async def _write_checkpoint(self, resource: str) -> None:
-        """Written after an allocation, before the start; pods that end leave it as it is, as in the real one."""
-        content = checkpoint(self._held.values(), self.listed(resource))
-        await asyncio.to_thread(self._checkpoint.write_bytes, content)
+    async def _admit(self, each: NodePod) -> Outcome:
+        refusal = self._turned_away(each)
+        if isinstance(refusal, str):
+            return Pending(pod=each.pod.key, reason=refusal)
+        each.is_bound = each.is_taken = True
+        each.outcome = None
+        refusal = refusal or await self._run.topology.admit(each.pod)
+        if refusal is not None:
+            return self._failed(each, refusal)
+        return await each.worker.start(self._run.devices, self._seats(each))
 
-    def _taken(self, resource: str) -> frozenset[str]:
-        holders = (held for held in self._held.values() if held.request.resource == resource)
-        return frozenset(seat for held in holders for seat in held.seats)
+    def _turned_away(self, each: NodePod) -> str | Refusal | None:
+        """A sentence of the scheduler's, or a refusal of the kubelet's for a pod that it alone has seen."""
+        others = [other.pod for other in self._pods if other.counts]
+        judge = over_node if each.pod.static else lacking
+        return judge(each.pod, others, self.node_status())
 
-    def _available(self, resource: str) -> tuple[ListedDevice, ...]:
-        taken = self._taken(resource)
-        return tuple(each for each in self.listed(resource) if each.healthy and each.id not in taken)
+    async def _start(self, each: NodePod) -> Outcome:
+        return await self._note(each, each.worker.start(self._run.devices, self._seats(each)))
 
-    def _free(self, resource: str) -> int:
-        """As the scheduler counts: what pods ask for counts against allocatable, whether sound or not."""
-        return self.status_of(resource).allocatable - len(self._taken(resource))
+    def _seats(self, each: NodePod) -> tuple[str, ...]:
+        return self._run.devices.seats(each.pod)
 
-    async def _note(self, outcome: Outcome) -> Outcome:
-        self._pods[outcome.pod] = outcome
+    def _failed(self, each: NodePod, refusal: Refusal) -> Failed:
+        return Failed(pod=each.pod.key, reason=str(refusal))
+
+    def _bound(self, pod: str) -> NodePod:
+        each = self._pods[pod]
+        if not each.counts:
+            raise KeyError(pod)
+        return each
+
+    async def _note(self, each: NodePod, coming: Awaitable[Outcome]) -> Outcome:
+        each.outcome = outcome = await coming
         await self._notify()
         return outcome
+
+    @contextlib.asynccontextmanager
+    async def _crashing(self) -> AsyncIterator[None]:
+        """A kubelet that crashed is gone for everybody, and may be started again."""
+        try:
+            yield
+        except KubeletCrashedError:
+            await self.stop()
+            raise
 
     async def _notify(self) -> None:
         async with self._changes:

@@ -9,17 +9,20 @@ lines is free. Square brackets mark what may be left out::
     port    NAME NUMBER link=InfiniBand state=ACTIVE [phys=LinkUp] [rate=...] [lid=0x1a] [sm_lid=0x1] [umad=0]
     pci     PATH numa=0 vendor=0x10de device=0x22a3 class=0x068000         any other function
     rdma_cm MAJOR:MINOR                                                    the connection manager's node
+    netns   exclusive                          each RDMA device is seen by one network namespace alone
     topology                                   virtualTopology.xml of this machine, as a hypervisor writes it
     file    PATH "content"                     last of all: a file (\n and \t are understood) ...
     link    PATH TARGET                        ... a symbolic link, even a dangling one ...
     without PATH                               ... and what is missing on this machine
 
 ``PATH`` of a function is its place below /sys/devices: the host bridge, each bridge, the function
-(``pci0000:15/0000:15:01.0/0000:16:00.0``), or for a software RDMA device the word ``virtual`` (without
-``numa``). ``gpu``, ``hca`` and ``pci`` also take ``vendor= device= class= driver= physfn=``; ``numa=-1`` is a
-function nobody places. ``PATH`` of file, link and without is below the machine's root. A fact that is left
-out is what a healthy machine of the kind would show, but for these: an ``hca`` without ``uverbs`` is one whose
-ib_uverbs is not loaded, and without ``fw``, ``board`` or ``type`` it has no such file.
+(``pci0000:15/0000:15:01.0/0000:16:00.0``; a VMD controller has a host bridge of its own below it), or for a
+software RDMA device the word ``virtual`` (without ``numa``). ``gpu``, ``hca`` and ``pci`` also take ``vendor=
+device= class= driver= physfn=``; ``numa=-1`` is a function nobody places. ``told=0/ffff:ff:01.0`` is its NUMA
+node and the switches above it as virtualTopology.xml tells them, where that is other than here. ``PATH`` of
+file, link and without is below the machine's root. A fact that is left out is what a healthy machine of the
+kind would show, but for these: an ``hca`` without ``uverbs`` is one whose ib_uverbs is not loaded, and without
+``fw``, ``board`` or ``type`` it has no such file.
 
 It answers for this grammar. It must not write anything, and must not reject a machine for being odd.
 """
@@ -34,7 +37,7 @@ from railside_sim.parts import FunctionPart, GpuPart, HcaPart, Manifest, NumaPar
 
 __all__ = ["ManifestError", "parse_manifest", "read_manifest"]
 
-_FUNCTION: Final = ("vendor", "device", "class", "driver", "physfn")
+_FUNCTION: Final = ("vendor", "device", "class", "driver", "physfn", "told")
 _GRAMMAR: Final = {
     "numa": Shape(places=("NUMBER",), required=("cpus",), optional=("distances", "memory_kb")),
     "gpu": Shape(places=("PATH",), required=("numa",), optional=("model", "uuid", "minor", *_FUNCTION)),
@@ -51,9 +54,10 @@ _GRAMMAR: Final = {
     "pci": Shape(
         places=("PATH",),
         required=("numa", "vendor", "device", "class"),
-        optional=("driver", "physfn"),
+        optional=("driver", "physfn", "told"),
     ),
     "rdma_cm": Shape(places=("MAJOR:MINOR",)),
+    "netns": Shape(places=("MODE",)),
     "topology": Shape(),
     "file": Shape(places=("PATH", "CONTENT"), raw=True),
     "link": Shape(places=("PATH", "TARGET"), raw=True),
@@ -61,7 +65,9 @@ _GRAMMAR: Final = {
 }
 
 _ADDRESS: Final = r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
-_FUNCTION_PATH: Final = rf"pci[0-9a-f]{{4,}}:[0-9a-f]{{2}}(/{_ADDRESS})+"
+_HOST_BRIDGE: Final = r"pci[0-9a-f]{4,}:[0-9a-f]{2}"
+_FUNCTION_PATH: Final = rf"{_HOST_BRIDGE}(/{_ADDRESS}|/{_HOST_BRIDGE}(?=/))+"
+_TOLD: Final = rf"(-1|\d+)(/{_ADDRESS})*"
 _NAME: Final = r"[^/\0]{1,63}(?<!^\.)(?<!^\.\.)"
 _GUID: Final = r"[0-9a-f]{4}(:[0-9a-f]{4}){3}"
 _NUMBERS: Final = r"\d+:\d+"
@@ -93,6 +99,7 @@ def parse_manifest(text: str, origin: str = "manifest") -> Manifest:
         hcas=tuple(_hca(line, ports) for line in hcas),
         others=tuple(_function(line, {}) for line in by_word["pci"]),
         rdma_cm=_rdma_cm(by_word["rdma_cm"]),
+        netns_exclusive=any(_is_exclusive(line) for line in by_word["netns"]),
         topology=bool(by_word["topology"]),
         files=tuple((_below_root(line), unescaped(line.places[1])) for line in by_word["file"]),
         links=tuple((_below_root(line), line.places[1]) for line in by_word["link"]),
@@ -130,7 +137,14 @@ def _function(line: Line, usual: dict[str, str]) -> FunctionPart:
         pci_class=facts["class"],
         driver=facts["driver"],
         physfn=facts["physfn"],
+        told=_told(line, facts["told"]),
     )
+
+
+def _told(line: Line, told: str) -> tuple[str, ...]:
+    if not told:
+        return ()
+    return tuple(line.matching("told", told, _TOLD, "0/ffff:ff:01.0").split("/"))
 
 
 def _gpu(line: Line) -> GpuPart:
@@ -186,6 +200,10 @@ def _rdma_cm(lines: Sequence[Line]) -> tuple[int, int] | None:
         major, minor = line.matching("rdma_cm", line.places[0], _NUMBERS, "10:58").split(":")
         return int(major), int(minor)
     return None
+
+
+def _is_exclusive(line: Line) -> bool:
+    return line.one_of("the mode", line.places[0], {"shared": False, "exclusive": True})
 
 
 def _below_root(line: Line) -> str:

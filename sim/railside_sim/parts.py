@@ -33,6 +33,8 @@ class FunctionPart(msgspec.Struct, frozen=True, kw_only=True):
     """Empty where none is bound."""
     physfn: str = ""
     """Address of the physical function, for a virtual one."""
+    told: tuple[str, ...] = ()
+    """NUMA node and switches as virtualTopology.xml tells them; empty where those are ``numa`` and ``path``."""
 
     @property
     def address(self) -> str:
@@ -89,6 +91,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     hcas: tuple[HcaPart, ...] = ()
     others: tuple[FunctionPart, ...] = ()
     rdma_cm: tuple[int, int] | None = None
+    netns_exclusive: bool = False
     topology: bool = False
     files: tuple[tuple[str, str], ...] = ()
     """Path below the root and content, written after all else."""

@@ -3,6 +3,7 @@
 It answers for what the PCI core shows. It must not know what a function does.
 """
 
+from itertools import pairwise
 from typing import Final
 
 from railside_sim.cpu_list import joined, mask_of
@@ -11,6 +12,9 @@ from railside_sim.tree_writer import TreeWriter
 
 _ROOT_PORT: Final = ("0x8086", "0x352a")
 _SWITCH: Final = ("0x1000", "0xc030")
+_VMD: Final = ("0x8086", "0x28c0")
+_RAID_CLASS: Final = "0x010400"
+_HOST_BRIDGE: Final = "pci"
 _BRIDGE_CLASS: Final = "0x060400"
 _BRIDGE_DEPTH: Final = 2
 """Path length of a root port: the host bridge and itself."""
@@ -34,19 +38,25 @@ def sysfs_folder(function: FunctionPart) -> str:
 
 
 def _bridges(function: FunctionPart) -> tuple[FunctionPart, ...]:
-    paths = (function.path[:length] for length in range(_BRIDGE_DEPTH, len(function.path)))
-    return tuple(_bridge(path, function.numa) for path in paths)
+    """Everything above a function that is a function itself: a host bridge is none, wherever it stands."""
+    paths = [function.path[:length] for length in range(_BRIDGE_DEPTH, len(function.path) + 1)]
+    return tuple(
+        _bridge(path, function.numa, controls=below[-1].startswith(_HOST_BRIDGE))
+        for path, below in pairwise(paths)
+        if not path[-1].startswith(_HOST_BRIDGE)
+    )
 
 
-def _bridge(path: tuple[str, ...], numa: int) -> FunctionPart:
-    vendor, device = _ROOT_PORT if len(path) == _BRIDGE_DEPTH else _SWITCH
+def _bridge(path: tuple[str, ...], numa: int, *, controls: bool) -> FunctionPart:
+    """A bridge of ``path``, or the controller (VMD) that has a host bridge of its own below it."""
+    vendor, device = _VMD if controls else _ROOT_PORT if len(path) == _BRIDGE_DEPTH else _SWITCH
     return FunctionPart(
         path=path,
         numa=numa,
         vendor=vendor,
         device=device,
-        pci_class=_BRIDGE_CLASS,
-        driver="pcieport",
+        pci_class=_RAID_CLASS if controls else _BRIDGE_CLASS,
+        driver="vmd" if controls else "pcieport",
     )
 
 

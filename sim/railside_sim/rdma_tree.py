@@ -13,6 +13,7 @@ from railside_sim.pci_tree import sysfs_folder
 from railside_sim.port_files import port_files
 from railside_sim.tree_writer import TreeWriter
 
+_NETNS_MODE: Final = "sys/module/ib_core/parameters/netns_mode"
 _UVERBS_ABI: Final = 6
 _DEVICE_ABI: Final = 1
 _MAD_ABI: Final = 5
@@ -27,6 +28,8 @@ def write_rdma(tree: TreeWriter, manifest: Manifest, nodes: Nodes) -> None:
         _write_uverbs(tree, hca, nodes)
         for port in hca.ports:
             _write_mad(tree, hca, port, nodes)
+    if manifest.hcas:
+        tree.text(_NETNS_MODE, "N" if manifest.netns_exclusive else "Y")
     if "rdma_cm" in nodes:
         _write_character(tree, "sys/devices/virtual", "misc", nodes["rdma_cm"])
 

@@ -6,10 +6,11 @@ the folder of sockets, a plugin is dialled back before its Register is answered.
 
 import asyncio
 import contextlib
+import functools
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
@@ -17,6 +18,7 @@ from grpclib.exceptions import GRPCError
 from railside_proto import names
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase
 from railside_proto.pb.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
+from railside_sim.device import ListedDevice
 from railside_sim.grpc_server import MortalServer
 from railside_sim.plugin_client import PluginClient, PluginError
 
@@ -25,32 +27,33 @@ if TYPE_CHECKING:
 
 _EXTENDED: Final = re.compile(r"(?!([a-z0-9.-]+\.)?kubernetes\.io/)[a-z0-9.-]+/[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?")
 
-Changed = Callable[[], Awaitable[None]]
-
 
 class RegistrationRefusedError(Exception):
     """A registration cannot be taken; the plugin gets the text as UNKNOWN, as from the real kubelet."""
 
 
+class PluginHandler(Protocol):
+    """Who keeps what plugins tell."""
+
+    async def connected(self, resource: str, plugin: PluginClient) -> None:
+        """A plugin registered for the resource."""
+
+    async def told(self, resource: str, devices: tuple[ListedDevice, ...]) -> None:
+        """A plugin told its list."""
+
+    async def disconnected(self, resource: str) -> None:
+        """The resource's plugin was hung up on."""
+
+
 class PluginRegistry:
-    """Plugins by resource name. ``changed`` is called whenever a list or a plugin changes."""
+    """Plugins by resource name, each registration with a stream of its own."""
 
-    def __init__(self, folder: Path, changed: Changed) -> None:
+    def __init__(self, folder: Path, handler: PluginHandler) -> None:
         self._folder = folder
-        self._changed = changed
+        self._handler = handler
         self._server: MortalServer | None = None
-        self._plugins: dict[str, PluginClient] = {}
-        self._followers: dict[str, asyncio.Task[None]] = {}
-        self._resources: set[str] = set()
-
-    @property
-    def resources(self) -> frozenset[str]:
-        """Every resource ever registered; a restart does not forget them (they stand in the checkpoint)."""
-        return frozenset(self._resources)
-
-    def plugin(self, resource: str) -> PluginClient | None:
-        """The plugin of a resource, gone or not; None where none registered since the start."""
-        return self._plugins.get(resource)
+        self._current: dict[str, PluginClient] = {}
+        self._followers: dict[PluginClient, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Deletes every socket in the folder, whoever made it, and listens on its own. Raises OSError."""
@@ -63,31 +66,36 @@ class PluginRegistry:
         if self._server is not None:
             await self._server.end()
             self._server = None
-        for resource in tuple(self._plugins):
-            await self._drop(resource)
-        await self._changed()
+        self._current.clear()
+        followers, self._followers = self._followers, {}
+        for plugin, follower in followers.items():
+            plugin.close()
+            follower.cancel()
+        if followers:
+            await asyncio.wait(followers.values())
+        for follower in followers.values():
+            if not follower.cancelled():
+                follower.result()
 
     async def _register(self, request: RegisterRequest) -> None:
+        """An earlier registration is not hung up on: its stream is read for as long as the plugin keeps it."""
         _check(request)
+        resource = request.resource_name
         plugin = await _dial(self._folder / request.endpoint)
-        await self._drop(request.resource_name)
-        self._resources.add(request.resource_name)
-        self._plugins[request.resource_name] = plugin
-        self._followers[request.resource_name] = asyncio.create_task(
-            plugin.follow(self._changed),
-            name=f"follow {request.resource_name}",
-        )
-        await self._changed()
+        self._current[resource] = plugin
+        await self._handler.connected(resource, plugin)
+        follow = self._follow(resource, plugin)
+        self._followers[plugin] = asyncio.create_task(follow, name=f"follow {resource}")
 
-    async def _drop(self, resource: str) -> None:
-        if resource not in self._plugins:
-            return
-        self._plugins.pop(resource).close()
-        follower = self._followers.pop(resource)
-        follower.cancel()
-        await asyncio.wait([follower])
-        if not follower.cancelled():
-            follower.result()
+    async def _follow(self, resource: str, plugin: PluginClient) -> None:
+        """Whichever stream of the resource ends, the plugin that registered last is the one hung up on."""
+        await plugin.follow(functools.partial(self._handler.told, resource))
+        self._followers.pop(plugin, None)
+        plugin.close()
+        current = self._current.pop(resource, None)
+        if current is not None:
+            current.close()
+            await self._handler.disconnected(resource)
 
 
 class _Registration(RegistrationBase):

@@ -14,21 +14,23 @@ class TreeWriter:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._made: set[str] = set()
 
     def place(self, path: str) -> Path:
         """Where ``path`` lies on this machine."""
         return self._root / path
 
     def folder(self, path: str) -> None:
-        """Makes a folder and all above it."""
-        self.place(path).mkdir(parents=True, exist_ok=True)
+        """Makes a folder and all above it, once: a machine has hundreds, with thousands of files."""
+        if path not in self._made:
+            self.place(path).mkdir(parents=True, exist_ok=True)
+            self._made.add(path)
 
     def text(self, path: str, content: str | int) -> None:
         """Writes one attribute; a missing line end is added, an empty text stays empty."""
         text = str(content)
-        place = self.place(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text if not text or text.endswith("\n") else f"{text}\n", encoding="utf-8")
+        self.folder(path.rpartition("/")[0])
+        self.place(path).write_text(text if not text or text.endswith("\n") else f"{text}\n", encoding="utf-8")
 
     def texts(self, folder: str, contents: dict[str, str | int]) -> None:
         """Writes several attributes of one folder."""
@@ -45,13 +47,17 @@ class TreeWriter:
 
     def raw_link(self, path: str, text: str) -> None:
         """Makes a link with exactly this text, replacing an earlier link or file."""
+        self.folder(path.rpartition("/")[0])
         place = self.place(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        place.symlink_to(text)
+        try:
+            place.symlink_to(text)
+        except FileExistsError:
+            place.unlink()
+            place.symlink_to(text)
 
     def remove(self, path: str) -> bool:
         """Takes away a file, a link (not its target) or a whole folder; False where there is nothing."""
+        self._made.clear()
         place = self.place(path)
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)

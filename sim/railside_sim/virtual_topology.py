@@ -29,10 +29,19 @@ def virtual_topology(manifest: Manifest) -> str:
     for node in manifest.numa:
         cpu = ET.SubElement(system, "cpu", _cpu(node))
         functions = _gpus_and_hcas(manifest)
-        for function in (each for each in functions if each.numa == node.number):
+        for function in (each for each in functions if _numa(each) == node.number):
             _add(cpu, function)
     ET.indent(system)
     return ET.tostring(system, encoding="unicode")
+
+
+def _numa(function: FunctionPart) -> int:
+    return int(function.told[0]) if function.told else function.numa
+
+
+def _switches(function: FunctionPart) -> tuple[str, ...]:
+    """The switches above a function, without the ports that lead from one to the next."""
+    return function.told[1:] if function.told else function.path[2:-2]
 
 
 def _gpus_and_hcas(manifest: Manifest) -> Iterable[FunctionPart]:
@@ -47,7 +56,7 @@ def _cpu(node: NumaPart) -> dict[str, str]:
 
 def _add(cpu: ET.Element, function: FunctionPart) -> None:
     parent = cpu
-    for switch in function.path[2:-2]:
+    for switch in _switches(function):
         found = parent.find(f"pci[@busid='{switch}']")
         parent = ET.SubElement(parent, "pci", _pci(switch, "0x060400")) if found is None else found
     ET.SubElement(parent, "pci", _pci(function.address, function.pci_class))

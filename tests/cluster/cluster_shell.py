@@ -12,10 +12,10 @@ import yaml
 from harness.cluster import Cluster
 from harness.kubelet import NodeSettings
 from harness.places import Places
-from installed_agent import EXAMPLE, MACHINE, lay_out_machine, manifests
+from installed_agent import EXAMPLE, HARDWARE, MACHINE, lay_out_machine, manifests
 from railside_proto.names import MODE_LABEL
 
-SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={MODE_LABEL: "ib-shared"})
+SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
 WELCOME = """\
 A cluster of one node ({node}, {numa} NUMA nodes, policy {policy}) runs in this shell's
 namespaces, and kubectl is ready. The agent, told that {node} is the machine of

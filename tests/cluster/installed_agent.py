@@ -28,8 +28,11 @@ from railside_sim.tree import write_tree
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "deploy/examples/rdma-test.yaml"
 DAEMONSET = REPOSITORY / "deploy/agent/daemonset.yaml"
+RBAC = REPOSITORY / "deploy/agent/rbac.yaml"
 MACHINE = REPOSITORY / "tests/machines/ecs.hpcpni3.45xlarge.machine"
 NAMESPACE = "railside"
+HARDWARE = {"feature.node.kubernetes.io/rdma.available": "true"}
+"""What node-feature-discovery says of such a machine: by the mode's label alone an agent would go with it."""
 KUBELET_FOLDER = "/var/lib/kubelet"
 
 _ASK = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1], timeout=5).read().decode())"
@@ -44,13 +47,23 @@ class InstalledAgent:
     numbers: dict[str, devices.Number]
     """Numbers of the character devices that stand in for the machine's, by the node's name."""
 
-    def devices(self) -> dict[str, tuple[str, str]]:
-        """Seat and HCA of each device node, by the node's name."""
-        return {seat["device"]: (seat["id"], seat["name"]) for seat in self.status()["seats"]}
+    def hca_names(self) -> dict[str, str]:
+        """Name of the HCA of each device node, by the node's name."""
+        return {hca["uverbs"]["name"]: hca["name"] for hca in self.status()["machine"]["hcas"]}
+
+    def containers(self) -> dict[str, list[str]]:
+        """Names of the HCAs of each pod's containers that have started, by ``namespace/name``."""
+        return {one["pod"]: one["names"] for one in self.pool()["containers"]}
 
     def held(self) -> set[str]:
         """Seats that containers hold, as far as the agent knows."""
-        return {seat["id"] for seat in self.status()["seats"] if seat["held"]}
+        return {seat["id"] for seat in self.pool()["seats"] if seat["held"]}
+
+    def pool(self) -> dict[str, Any]:
+        """What the status says of the one pool."""
+        (pool,) = self.status()["pools"]
+        answer: dict[str, Any] = pool
+        return answer
 
     def status(self) -> dict[str, Any]:
         """What the agent answers on its node's loopback."""
@@ -80,7 +93,7 @@ class InstalledAgent:
 
     def await_streams(self, count: int) -> None:
         """Return when the kubelet holds ``count`` streams open: none while it is away, one when it listens."""
-        waiting.until(lambda: self.status()["registration"]["streams"] == count, f"{count} streams")
+        waiting.until(lambda: self.pool()["registration"]["streams"] == count, f"{count} streams")
 
     def _ask(self, path: str) -> str:
         return self.node.run("python3", "-I", "-S", "-c", _ASK, f"http://127.0.0.1:9471{path}")
@@ -132,7 +145,8 @@ def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
 
 def manifests(tree: Path) -> Iterator[dict[str, Any]]:
     """The objects of deploy/agent, the machine's folders of the host taken from ``tree``."""
-    for manifest in yaml.safe_load_all(DAEMONSET.read_text(encoding="utf-8")):
+    files = (DAEMONSET, RBAC)
+    for manifest in (one for file in files for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))):
         if manifest["kind"] == "DaemonSet":
             spec = manifest["spec"]["template"]["spec"]
             for volume in spec["volumes"]:

@@ -17,7 +17,7 @@ from harness.commands import CommandError
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import ContainerStatus, Pod
-from installed_agent import EXAMPLE, NAMESPACE, InstalledAgent, installed_agent
+from installed_agent import EXAMPLE, HARDWARE, NAMESPACE, InstalledAgent, installed_agent
 from railside_proto.names import CONTAINER_INFO, MODE_LABEL, RESOURCE, TOPOLOGY_DIR
 
 CAP_IPC_LOCK = 14
@@ -27,7 +27,7 @@ CAP_MKNOD = 27
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node as the document asks for: the label, and topologyManagerPolicy best-effort."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={MODE_LABEL: "ib-shared"})
+    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
     with installed_agent(cluster, settings) as installed:
         installed.await_offered(8)
         yield installed
@@ -112,16 +112,16 @@ class TestTheDocumentsPod:
     def test_it_sees_one_hca_and_the_connection_manager(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
         """The container holds exactly one uverbs node, the one that /status names, and rdma_cm."""
         own = uverbs_inside(kubectl, "rdma-test")
-        seat, _ = agent.devices()[own]
 
         assert {own, "rdma_cm"} == nodes_inside(kubectl, "rdma-test")
-        assert [seat] in [container["seats"] for container in agent.status()["containers"]]
+        assert [agent.hca_names()[own]] == agent.containers()["default/rdma-test"]
 
-    def test_its_seat_is_known_to_be_held(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
+    def test_its_seat_is_known_to_be_held(self, agent: InstalledAgent) -> None:
         """The agent reads the real kubelet's checkpoint: this pod's seat is held, and no other."""
-        seat, _ = agent.devices()[uverbs_inside(kubectl, "rdma-test")]
+        waiting.until(lambda: len(agent.held()) == 1, "one seat to be held")
 
-        waiting.until(lambda: agent.held() == {seat}, f"{seat} alone to be held")
+        (container,) = agent.pool()["containers"]
+        assert agent.held() == set(container["seats"])
 
     def test_it_opens_its_own_hca_and_is_refused_every_other(
         self, agent: InstalledAgent, kubectl: Kubectl
@@ -152,8 +152,7 @@ class TestTheDocumentsPod:
 
     def test_it_is_told_what_it_was_given(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
         """The info folder names the HCA to which the container's uverbs node belongs."""
-        own = uverbs_inside(kubectl, "rdma-test")
-        _, name = agent.devices()[own]
+        name = agent.hca_names()[uverbs_inside(kubectl, "rdma-test")]
 
         told = kubectl.execute("rdma-test", "cat", f"{CONTAINER_INFO}/infiniband-rdma/hcas")
 
@@ -202,7 +201,7 @@ def test_two_hcas_of_one_numa_node(agent: InstalledAgent, kubectl: Kubectl) -> N
     """A pod that asks for two HCAs gets both from one NUMA node, by the hints of the list."""
     pair = example_pod("rdma-pair")
     pair["spec"]["containers"][0]["resources"]["limits"][RESOURCE] = 2
-    seats = {seat["device"]: tuple(seat["numaNodes"]) for seat in agent.status()["seats"]}
+    numa_nodes = {hca["uverbs"]["name"]: hca["numaNode"] for hca in agent.status()["machine"]["hcas"]}
     try:
         kubectl.apply(pair)
         kubectl.wait(Pod, "rdma-pair", lambda pod: pod.running)
@@ -211,7 +210,7 @@ def test_two_hcas_of_one_numa_node(agent: InstalledAgent, kubectl: Kubectl) -> N
         remove(kubectl, "rdma-pair")
 
     assert len(inside) == 2
-    assert len({seats[name] for name in inside}) == 1
+    assert len({numa_nodes[name] for name in inside}) == 1
 
 
 @pytest.mark.parametrize("gracefully", [True, False], ids=["stopped", "killed"])
@@ -241,16 +240,16 @@ def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracef
 
 
 def test_the_agent_is_replaced(agent: InstalledAgent, kubectl: Kubectl) -> None:
-    """A new agent pod offers the same seats, and a container that restarts under it gets the HCA that it had."""
+    """A new agent pod knows who has what, and a container that restarts under it gets the HCA that it had."""
     with running(kubectl, "rdma-a", "rdma-b"):
-        devices = agent.devices()
+        had = agent.containers()
         inside = {name: nodes_inside(kubectl, name) for name in ("rdma-a", "rdma-b")}
         agent.replace()
         agent.await_offered(8)
         end_first_process(kubectl, "rdma-b")
         kubectl.wait(Pod, "rdma-b", _restarted)
 
-        assert devices == agent.devices()
+        assert had == agent.containers()
         assert inside == {name: nodes_inside(kubectl, name) for name in inside}
 
 

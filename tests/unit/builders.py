@@ -8,6 +8,7 @@ import msgspec
 
 from railside_agent.discovery import discover
 from railside_agent.sysfs import read_whole_machine
+from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import (
     DeviceNode,
     Gpu,
@@ -19,6 +20,8 @@ from railside_proto.machine import (
     Port,
     PortState,
 )
+from railside_proto.pool import Selector
+from railside_proto.reasons import Code
 from railside_runtime.logs import make_logger
 from railside_sim.manifest import parse_manifest
 from railside_sim.stand_in_nodes import StandInNodes
@@ -38,10 +41,38 @@ rdma_cm 10:58
 """
 
 
+FUNCTION = "pci0000:15/0000:15:01.0/0000:16:00.0"
+RDMA = f"sys/devices/{FUNCTION}/infiniband/mlx5_0"
+ETHERNET = "link=Ethernet state=ACTIVE"
+INFINIBAND = "link=InfiniBand state=ACTIVE"
+
+
+def one_device(*ports: str, facts: str = "uverbs=0", path: str = FUNCTION, numa: int = 0) -> str:
+    """A machine of text: two NUMA nodes and one RDMA device with ``ports``."""
+    lines = [f"port mlx5_0 {number} {port}" for number, port in enumerate(ports, start=1)]
+    guid = "5c25:7303:00a1:4c10"
+    return "\n".join([TWO_NUMA, f"hca {path} numa={numa} name=mlx5_0 guid={guid} {facts}", *lines])
+
+
+def left_out(machine: Machine) -> dict[str, Code]:
+    """What a machine does not offer, and why."""
+    return {one.name: one.reason.code for one in machine.excluded}
+
+
+def hca_names(machine: Machine) -> list[str]:
+    """The HCAs that it offers, in their order."""
+    return [hca.name for hca in machine.hcas]
+
+
 def port(
-    state: PortState = PortState.ACTIVE, *, number: int = 1, link_layer: LinkLayer = LinkLayer.INFINIBAND
+    state: PortState = PortState.ACTIVE,
+    *,
+    number: int = 1,
+    link_layer: LinkLayer = LinkLayer.INFINIBAND,
+    phys_state: str = "",
+    sm_lid: int = 0,
 ) -> Port:
-    return Port(number=number, link_layer=link_layer, state=state)
+    return Port(number=number, link_layer=link_layer, state=state, phys_state=phys_state, sm_lid=sm_lid)
 
 
 def hca(number: int, numa_node: int | None = 0, **facts: object) -> Hca:
@@ -75,9 +106,10 @@ def tree(text: str, root: Path, **numbers: tuple[int, int]) -> Path:
     return root
 
 
-def seen(root: Path) -> Machine:
+def seen(root: Path, *selectors: Selector, topology: TopologySource = TopologySource.AUTO) -> Machine:
     """What the agent sees below ``root``."""
-    return discover(read_whole_machine(root, StandInNodes()))
+    raw = read_whole_machine(root, StandInNodes())
+    return discover(raw, selectors or (Selector(),), topology=topology)
 
 
 class LogLines:

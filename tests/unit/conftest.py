@@ -1,6 +1,5 @@
 """What the fast suite shares."""
 
-import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,6 @@ from railside_proto.machine import Machine
 from railside_sim.manifest import read_manifest
 from railside_sim.stand_in_nodes import StandInNodes
 from railside_sim.tree import write_tree
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_loop_by_accident() -> None:
-    """Without this, pytest-asyncio asks Python 3.11 for the current loop, which makes one that nobody closes."""
-    asyncio.set_event_loop(None)
 
 
 @pytest.fixture

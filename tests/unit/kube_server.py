@@ -38,7 +38,7 @@ class FakeApiServer:
         self.hang = False
         """Answer nothing."""
         self.mute = False
-        """Open watches and say nothing in them."""
+        """Open watches in which nothing will ever be said."""
         self.stutter = False
         """Say everything in a watch twice, and the line before once more."""
         self.page = 0
@@ -236,18 +236,20 @@ class FakeApiServer:
 
     async def _lines(self, path: str, since: int) -> AsyncIterator[Object]:
         said, before = self._bookmarks, None
+        while self.mute:
+            await asyncio.Event().wait()
         while True:
             changed = self._changed
             if since < self._oldest:
                 yield {"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}
                 return
-            for version, where, kind, what in [] if self.mute else list(self._history):
+            for version, where, kind, what in list(self._history):
                 if version > since and where == path:
                     line = {"type": kind, "object": what}
                     for one in [line, line, before or line] if self.stutter else [line]:
                         yield one
                     before = line
-            since = since if self.mute else self._version
+            since = self._version
             if said != self._bookmarks:
                 said = self._bookmarks
                 yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(since)}}}

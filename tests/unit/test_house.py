@@ -11,7 +11,10 @@ from railside_proto.names import MODE_LABEL, RESOURCE
 
 _SOURCE_ROOTS = ("proto", "agent", "extender", "cli", "sim")
 _PRODUCT = ("proto", "agent", "extender", "cli")
-_PACKAGES = {path.parent for root in _SOURCE_ROOTS for path in (REPOSITORY / root).glob("*/__init__.py")}
+_PACKAGES = {
+    *(path.parent for root in _SOURCE_ROOTS for path in (REPOSITORY / root).glob("*/__init__.py")),
+    REPOSITORY / "benchmarks",
+}
 _MODULES = sorted(path for package in _PACKAGES for path in package.rglob("*.py") if "pb" not in path.parts)
 _TESTS = sorted((REPOSITORY / "tests").rglob("test_*.py"))
 _LIMITS = re.compile(r"must (not|never|hold no|import neither|know nothing)")

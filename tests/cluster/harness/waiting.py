@@ -23,5 +23,10 @@ def until_value(look: Callable[[], Value | None], what: str, timeout_s: float = 
     while (value := look()) is None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"after {timeout_s:g} s still waiting for: {what}")
-        time.sleep(POLL_S)
+        pause()
     return value
+
+
+def pause() -> None:
+    """Lets the time between two looks pass, for those who wait otherwise than here."""
+    time.sleep(POLL_S)

@@ -1,5 +1,4 @@
-import json
-
+import msgspec
 import pytest
 from tests.unit.builders import RDMA_CM, hca, machine
 
@@ -8,13 +7,17 @@ from railside_agent.container_edits import (
     ContainerEdits,
     DeviceEdit,
     MountEdit,
+    Style,
+    allocation_folders,
     allocation_key,
-    container,
     contents,
+    device_nodes,
     edits,
-    read_allocation,
+    plain_edits,
+    still_true,
 )
-from railside_proto.pool import Container, Pool
+from railside_proto.machine import DeviceNode, Machine
+from railside_proto.pool import Pool
 
 _POOL = Pool()
 _BOUND = Bound(seats=("n0-s0", "n1-s3"), hcas=(hca(0), hca(4, 1)))
@@ -52,47 +55,119 @@ def test_the_answer_to_allocate(host_root: str, *, virtual_topology: bool) -> No
         devices=(DeviceEdit(host_path=f"{folder}/ib", container_path="/dev/infiniband"),),
         mounts=(info, topology) if virtual_topology else (info,),
     )
-    assert expected == edits(_POOL, ("n0-s0",), host_root, virtual_topology=virtual_topology)
+    assert expected == edits(_POOL, ("n0-s0",), Style(host_root=host_root), virtual_topology=virtual_topology)
 
 
-def test_a_container_gets_its_own_nodes_and_the_connection_manager() -> None:
-    """The uverbs nodes of its HCAs and rdma_cm, and nothing of other HCAs (B-DP-50)."""
-    now = machine(hca(0), hca(1), hca(4, 1), rdma_cm=RDMA_CM)
-    assert (hca(0).uverbs, hca(4).uverbs, RDMA_CM) == contents(_BOUND, now).nodes
+@pytest.mark.parametrize(
+    ("index", "expected"), [(0, "/dev/infiniband"), (1, "/dev/infiniband/."), (2, "/dev/infiniband/./.")]
+)
+def test_two_pools_in_one_container_spell_the_folder_differently(index: int, expected: str) -> None:
+    """The kubelet keeps one device of a path: the second pool's must look like another."""
+    (device,) = edits(_POOL, ("n0-s0",), Style(pool_index=index), virtual_topology=False).devices
+    assert expected == device.container_path
 
 
-def test_without_a_connection_manager_a_container_gets_its_uverbs_alone() -> None:
-    """A host without rdma_cm harms nobody (B-DP-1)."""
-    assert (hca(0).uverbs, hca(4).uverbs) == contents(_BOUND, machine()).nodes
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [(False, {}), (True, {"NCCL_CONF_FILE": "/run/railside/infiniband-rdma/nccl.conf"})],
+)
+def test_nccl_is_pointed_to_its_file_by_setting(*, wanted: bool, expected: dict[str, str]) -> None:
+    """No variable names HCAs; by setting one names the file that does, at both ways of binding."""
+    style = Style(nccl_config=wanted)
+    told = edits(_POOL, ("n0-s0",), style, virtual_topology=False).environment
+    assert (expected, expected) == (told, plain_edits(_POOL, _BOUND, machine(), style).environment)
 
 
-def test_nccl_is_told_exactly_the_containers_hcas() -> None:
-    """nccl.conf matches names exactly: mlx5_1 must not mean mlx5_10 too (B-DP-50)."""
-    files = contents(_BOUND, machine()).files
-    assert (files["nccl.conf"], files["hcas"]) == ("NCCL_IB_HCA==mlx5_0,mlx5_4\n", "mlx5_0\nmlx5_4\n")
+def test_the_answer_where_hcas_are_bound_at_allocate() -> None:
+    """The nodes of the HCAs by their true names, and the info folder; no folder of devices."""
+    folder = f"/host/run/railside/alloc/{allocation_key(_POOL, _BOUND.seats)}"
+    nodes = [f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs4", "rdma_cm")]
+    expected = ContainerEdits(
+        devices=tuple(DeviceEdit(host_path=f"/host{node}", container_path=node) for node in nodes),
+        mounts=(MountEdit(host_path=f"{folder}/info", container_path="/run/railside/infiniband-rdma"),),
+    )
+    assert expected == plain_edits(_POOL, _BOUND, machine(rdma_cm=RDMA_CM), Style(host_root="/host"))
 
 
-def test_the_allocation_is_told_to_programs() -> None:
-    """allocation.json names seats, HCAs and where the container finds them."""
-    told = json.loads(contents(_BOUND, machine()).files["allocation.json"])
-    first = {
-        "address": "0000:00:00.0",
-        "name": "mlx5_0",
-        "nodeGuid": "5c25:7303:00a1:0000",
-        "numaNode": 0,
-        "device": "/dev/infiniband/uverbs0",
-    }
-    assert (["n0-s0", "n1-s3"], first) == (told["seats"], told["hcas"][0])
+def test_the_topology_is_mounted_at_both_ways_of_binding() -> None:
+    """Where the host has its file, a container bound at Allocate finds the topology, too."""
+    mounts = plain_edits(_POOL, _BOUND, machine(virtual_topology=True), Style()).mounts
+    assert "/var/run/nvidia-topologyd" in {mount.container_path for mount in mounts}
 
 
-def test_the_allocation_can_be_read_back() -> None:
-    """What was written at a start is what the books know after the agent's restart."""
-    text = contents(_BOUND, machine()).files["allocation.json"].encode()
-    expected = Container(seats=("n0-s0", "n1-s3"), hcas=("0000:00:00.0", "0000:04:00.0"))
-    assert (expected, expected) == (container(_BOUND), read_allocation(text))
+_UMAD = DeviceNode(name="umad0", major=231, minor=0)
+_MANAGED = hca(0, umads=(_UMAD,))
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"seats": 1, "hcas": []}', b"\xff"])
-def test_what_is_no_allocation_is_none(text: bytes) -> None:
-    """A torn or foreign file is nobody's container."""
-    assert read_allocation(text) is None
+@pytest.mark.parametrize(
+    ("now", "style", "expected"),
+    [
+        pytest.param(
+            machine(hca(1), rdma_cm=RDMA_CM),
+            Style(),
+            (hca(0).uverbs, hca(4).uverbs, RDMA_CM),
+            id="B-DP-50-its-own",
+        ),
+        pytest.param(machine(), Style(), (hca(0).uverbs, hca(4).uverbs), id="B-DP-1-no-connection-manager"),
+        pytest.param(machine(), Style(umad=True), (hca(0).uverbs, hca(4).uverbs, _UMAD), id="umad-by-setting"),
+    ],
+)
+def test_which_nodes_a_container_gets(now: Machine, style: Style, expected: tuple[DeviceNode, ...]) -> None:
+    """The uverbs nodes of its HCAs, rdma_cm if the host has it, umad by setting alone, and nothing of others."""
+    assert expected == device_nodes((_MANAGED, hca(4, 1)), now, style)
+
+
+def test_two_shares_of_one_hca_are_its_nodes_once() -> None:
+    """In ib-shared-multi two seats of a container may mean one HCA, whose node is made once."""
+    assert device_nodes((_MANAGED, _MANAGED), machine(), Style(umad=True)) == (_MANAGED.uverbs, _UMAD)
+
+
+def test_contents_are_nodes_and_files() -> None:
+    """What lies in a container's directories is what was handed in, and its HCAs' nodes."""
+    laid = contents(_BOUND, machine(), Style(), {"hcas": "mlx5_0\n"})
+    assert ((hca(0).uverbs, hca(4).uverbs), {"hcas": "mlx5_0\n"}) == (laid.nodes, laid.files)
+
+
+def test_the_folders_of_a_pool_are_found_by_its_name() -> None:
+    """The pattern fits the pool's own keys, and not those of a pool whose name begins alike."""
+    other = Pool(resource="example.org/infiniband-rdma2")
+    pattern = allocation_folders(_POOL).removesuffix("*")
+    assert (
+        allocation_key(_POOL, ("a",)).startswith(pattern),
+        allocation_key(other, ("a",)).startswith(pattern),
+    ) == (True, False)
+
+
+def _numbered(node: DeviceNode, minor: int) -> DeviceNode:
+    return msgspec.structs.replace(node, minor=minor)
+
+
+_ONE = hca(1, umads=(_UMAD,))
+
+
+@pytest.mark.parametrize(
+    ("laid_out", "now", "expected"),
+    [
+        pytest.param({_ONE.uverbs, RDMA_CM}, machine(_ONE, rdma_cm=RDMA_CM), True, id="as-it-was"),
+        pytest.param({_ONE.uverbs}, machine(_ONE, rdma_cm=RDMA_CM), True, id="before-rdma_cm-was-loaded"),
+        pytest.param({_ONE.uverbs, RDMA_CM}, machine(_ONE), False, id="rdma_cm-is-gone"),
+        pytest.param(
+            {_ONE.uverbs, RDMA_CM}, machine(_ONE, rdma_cm=_numbered(RDMA_CM, 57)), False, id="other-rdma_cm"
+        ),
+        pytest.param({_ONE.uverbs, _UMAD}, machine(_ONE), True, id="with-umad"),
+        pytest.param({_ONE.uverbs, _numbered(_UMAD, 7)}, machine(_ONE), False, id="other-umad"),
+        pytest.param({_ONE.uverbs}, machine(hca(2)), False, id="gone"),
+        pytest.param({_ONE.uverbs}, machine(hca(1, uverbs=hca(2).uverbs)), False, id="renumbered"),
+        pytest.param({_numbered(_ONE.uverbs, 1)}, machine(_ONE), False, id="other-numbers-of-one-name"),
+        pytest.param({_ONE.uverbs, hca(2).uverbs}, machine(_ONE, hca(2)), False, id="anothers-node-too"),
+        pytest.param(set(), machine(_ONE), False, id="nothing-laid-out"),
+        pytest.param(
+            {msgspec.structs.replace(_ONE.uverbs, mode=0o600)}, machine(_ONE), True, id="another-mode-of-the-node"
+        ),
+    ],
+)
+def test_whether_what_is_laid_out_is_still_true(
+    laid_out: set[DeviceNode], now: Machine, *, expected: bool
+) -> None:
+    """Names and numbers must be just those of the container's HCAs now: else they are another pod's (law 9)."""
+    assert expected == still_true([hca(1).address], frozenset(laid_out), now)

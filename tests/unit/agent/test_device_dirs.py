@@ -1,25 +1,37 @@
 import os
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit.agent.situations import POOL, binding
 from tests.unit.builders import RDMA_CM, hca, machine
 
+from railside_agent.allocation_file import allocation_files
 from railside_agent.binding import Bound
-from railside_agent.container_edits import Contents, allocation_key, contents
+from railside_agent.container_edits import Contents, Style, allocation_key, contents
+from railside_agent.container_start import ContainerStart
 from railside_agent.device_dirs import DeviceDirectories
 from railside_proto.machine import DeviceNode, Machine
-from railside_proto.pool import Container, Pool
+from railside_proto.pool import Binding, Pool
 from railside_sim.stand_in_nodes import StandInNodes
+
+_OTHER_POOL = Pool(resource="example.com/roce")
 
 
 def _key(*seats: str) -> str:
-    return allocation_key(Pool(), seats)
+    return allocation_key(POOL, seats)
 
 
-def _contents(number: int, *seats: str) -> Contents:
-    bound = Bound(seats=seats, hcas=(hca(number),))
-    return contents(bound, machine(rdma_cm=RDMA_CM))
+def _laid(*seats: str, hcas: tuple[int, ...], pod: str | None = "p") -> tuple[Contents, Binding]:
+    """What a start lays out, and what it is bound to."""
+    bound = Bound(seats=seats, hcas=tuple(map(hca, hcas)), pod=pod)
+    files = allocation_files(bound, ContainerStart(seats=seats, pod=pod))
+    return contents(bound, machine(rdma_cm=RDMA_CM), Style(), files), bound.binding
+
+
+def _lay_out(directories: DeviceDirectories, *seats: str, hcas: tuple[int, ...], pod: str | None = "p") -> None:
+    directories.lay_out(_key(*seats), *_laid(*seats, hcas=hcas, pod=pod))
 
 
 class _FullDisk(StandInNodes):
@@ -33,7 +45,17 @@ class _FullDisk(StandInNodes):
 
 @pytest.fixture
 def directories(tmp_path: Path) -> DeviceDirectories:
-    return DeviceDirectories(tmp_path, StandInNodes())
+    return DeviceDirectories(tmp_path, StandInNodes(), POOL)
+
+
+def _again(root: Path, pool: Pool = POOL) -> DeviceDirectories:
+    """Those of an agent that was started anew."""
+    return DeviceDirectories(root, StandInNodes(), pool)
+
+
+def _make_old(folder: Path) -> None:
+    long_ago = time.time() - 61
+    os.utime(folder, (long_ago, long_ago))
 
 
 def _folder(root: Path, *seats: str) -> Path:
@@ -54,7 +76,7 @@ def test_a_dealt_container_is_unbound(directories: DeviceDirectories, tmp_path: 
 def test_a_started_container_finds_everything(directories: DeviceDirectories, tmp_path: Path) -> None:
     """After PreStart the link leads to the nodes, and the files are written."""
     directories.prepare(_key("s0"), ("s0",))
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+    _lay_out(directories, "s0", hcas=(0,))
     folder = _folder(tmp_path, "s0")
     assert _nodes(folder) == ["rdma_cm", "uverbs0"]
     assert hca(0).uverbs == StandInNodes().read(folder / "ib/uverbs0")
@@ -63,13 +85,13 @@ def test_a_started_container_finds_everything(directories: DeviceDirectories, tm
 
 def test_the_link_is_relative(directories: DeviceDirectories, tmp_path: Path) -> None:
     """The link holds under whatever prefix the runtime sees the tree."""
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+    _lay_out(directories, "s0", hcas=(0,))
     assert "/" not in str((_folder(tmp_path, "s0") / "ib").readlink())
 
 
 def test_folders_can_be_entered_by_everybody(directories: DeviceDirectories, tmp_path: Path) -> None:
     """A container that does not run as root can list its devices."""
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+    _lay_out(directories, "s0", hcas=(0,))
     assert (_folder(tmp_path, "s0") / "ib").stat().st_mode & 0o777 == 0o755
 
 
@@ -77,7 +99,7 @@ def test_files_can_be_read_by_everybody_under_any_umask(directories: DeviceDirec
     """A container that does not run as root can read what it was given, however the agent was started."""
     before = os.umask(0o077)
     try:
-        directories.lay_out(_key("s0"), _contents(0, "s0"))
+        _lay_out(directories, "s0", hcas=(0,))
     finally:
         os.umask(before)
     info = _folder(tmp_path, "s0") / "info"
@@ -87,8 +109,8 @@ def test_files_can_be_read_by_everybody_under_any_umask(directories: DeviceDirec
 
 def test_a_restart_replaces_the_whole(directories: DeviceDirectories, tmp_path: Path) -> None:
     """A container that starts again on another HCA finds that one alone, and nothing of before stays."""
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
-    directories.lay_out(_key("s0"), _contents(5, "s0"))
+    _lay_out(directories, "s0", hcas=(0,))
+    _lay_out(directories, "s0", hcas=(5,))
     folder = _folder(tmp_path, "s0")
     assert _nodes(folder) == ["rdma_cm", "uverbs5"]
 
@@ -97,11 +119,11 @@ def test_what_earlier_starts_left_goes_after_a_while(directories: DeviceDirector
     """A start's directory stays for a runtime that may still walk it, and is gone a minute later."""
     folder = _folder(tmp_path, "s0")
     for number in range(3):
-        directories.lay_out(_key("s0"), _contents(number, "s0"))
+        _lay_out(directories, "s0", hcas=(number,))
     young = len(list(folder.glob("start-*")))
     for generation in folder.glob("start-*"):
         os.utime(generation, (0, 0))
-    directories.lay_out(_key("s0"), _contents(3, "s0"))
+    _lay_out(directories, "s0", hcas=(3,))
     assert (young, len(list(folder.glob("start-*")))) == (3, 1)
 
 
@@ -111,47 +133,38 @@ def test_what_earlier_starts_left_goes_after_a_while(directories: DeviceDirector
         pytest.param(machine(hca(1), rdma_cm=RDMA_CM), [], id="as-it-was"),
         pytest.param(
             machine(hca(1), rdma_cm=msgspec.structs.replace(RDMA_CM, minor=57)),
-            [Container(seats=("s0",), hcas=("0000:01:00.0",))],
+            [binding("p", s0=1)],
             id="other-connection-manager",
         ),
-        pytest.param(machine(), [Container(seats=("s0",), hcas=("0000:01:00.0",))], id="gone"),
+        pytest.param(machine(), [binding("p", s0=1)], id="gone"),
         pytest.param(
             machine(hca(1, uverbs=hca(2).uverbs), hca(2, uverbs=hca(1).uverbs)),
-            [Container(seats=("s0",), hcas=("0000:01:00.0",))],
+            [binding("p", s0=1)],
             id="renumbered",
         ),
     ],
 )
 def test_what_is_no_longer_true_is_withdrawn(
-    directories: DeviceDirectories, tmp_path: Path, now: Machine, withdrawn: list[Container]
+    directories: DeviceDirectories, tmp_path: Path, now: Machine, withdrawn: list[Binding]
 ) -> None:
     """A start without PreStart must not find an HCA under a name that means another by now (law 9)."""
-    directories.lay_out(_key("s0"), _contents(1, "s0"))
+    _lay_out(directories, "s0", hcas=(1,))
     assert withdrawn == directories.withdraw_untrue(now)
     assert (not withdrawn) == (_folder(tmp_path, "s0") / "ib").exists()
 
 
 def test_one_of_two_that_is_no_longer_true_withdraws_both(directories: DeviceDirectories, tmp_path: Path) -> None:
     """A container with two HCAs starts with both as they are, or not at all (law 9)."""
-    bound = Bound(seats=("s0", "s1"), hcas=(hca(1), hca(2)))
-    directories.lay_out(_key("s0", "s1"), contents(bound, machine(rdma_cm=RDMA_CM)))
+    _lay_out(directories, "s0", "s1", hcas=(1, 2))
     directories.withdraw_untrue(machine(hca(1)))
     assert not (_folder(tmp_path, "s0", "s1") / "ib").exists()
 
 
-def test_a_folder_that_nobody_can_read_is_withdrawn(directories: DeviceDirectories, tmp_path: Path) -> None:
-    """A link beside a torn account of its seats may be anybody's, and goes with the next dealing."""
-    directories.lay_out(_key("s0"), _contents(1, "s0"))
-    (_folder(tmp_path, "s0") / "info/allocation.json").write_text("{")
-    directories.prepare(_key("s1"), ("s1",))
-    assert not _folder(tmp_path, "s0").exists()
-
-
 def test_a_failure_leaves_no_link(directories: DeviceDirectories, tmp_path: Path) -> None:
     """Where a node cannot be made the start fails closed, even if an earlier start had succeeded."""
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+    _lay_out(directories, "s0", hcas=(0,))
     with pytest.raises(OSError, match="No space left"):
-        DeviceDirectories(tmp_path, _FullDisk()).lay_out(_key("s0"), _contents(1, "s0"))
+        _lay_out(DeviceDirectories(tmp_path, _FullDisk(), POOL), "s0", hcas=(1,))
     assert not os.path.lexists(_folder(tmp_path, "s0") / "ib")
 
 
@@ -159,8 +172,8 @@ def test_a_success_sweeps_up_after_failures(directories: DeviceDirectories, tmp_
     """What failed starts left goes with the first that succeeds."""
     for _ in range(2):
         with pytest.raises(OSError, match="No space left"):
-            DeviceDirectories(tmp_path, _FullDisk()).lay_out(_key("s0"), _contents(1, "s0"))
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+            _lay_out(DeviceDirectories(tmp_path, _FullDisk(), POOL), "s0", hcas=(1,))
+    _lay_out(directories, "s0", hcas=(0,))
     assert len(list(_folder(tmp_path, "s0").iterdir())) == 3
 
 
@@ -177,35 +190,138 @@ def test_dealt_seats_are_withdrawn_from_who_held_them(
     directories: DeviceDirectories, dealt: tuple[str, ...], expected: list[tuple[str, ...]]
 ) -> None:
     """Seats that are dealt again had a holder that is gone: its directories go, those of others stay."""
-    directories.lay_out(_key("s0", "s1"), _contents(0, "s0", "s1"))
-    directories.lay_out(_key("s2"), _contents(2, "s2"))
+    _lay_out(directories, "s0", "s1", hcas=(0, 1))
+    _lay_out(directories, "s2", hcas=(2,))
     directories.prepare(_key(*dealt), dealt)
-    assert expected == sorted(container.seats for container in directories.containers())
+    assert expected == sorted(one.seats for one in directories.bindings())
 
 
-def test_bound_containers_are_told_after_a_restart_of_the_agent(
-    directories: DeviceDirectories, tmp_path: Path
-) -> None:
-    """The books are what lies on the disk."""
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+def test_bindings_survive_a_restart_of_the_agent(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """The books are what lies on the disk: seats, HCAs and the pod that they are locked to (law 6)."""
+    _lay_out(directories, "s0", hcas=(0,))
+    _lay_out(directories, "s4", hcas=(4,), pod=None)
     directories.prepare(_key("s1"), ("s1",))
-    expected = [Container(seats=("s0",), hcas=("0000:00:00.0",))]
-    assert expected == list(DeviceDirectories(tmp_path, StandInNodes()).containers())
+    found = sorted(_again(tmp_path).bindings(), key=lambda one: one.seats)
+    assert [binding("p", s0=0), binding(None, s4=4)] == found
+
+
+def test_withdrawn_bindings_survive_a_restart_too(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """A container whose HCA has gone is still bound to it: no other container gets it meanwhile (law 6)."""
+    _lay_out(directories, "s0", hcas=(1,))
+    directories.withdraw_untrue(machine())
+    assert ((binding("p", s0=1),), (binding("p", s0=1),)) == (directories.bindings(), _again(tmp_path).bindings())
+
+
+def test_what_was_refused_is_forgotten(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """After a refused start nothing is bound and nothing is found, also by the next agent."""
+    _lay_out(directories, "s0", hcas=(1,))
+    directories.withdraw(_key("s0"))
+    assert (
+        directories.bindings(),
+        _again(tmp_path).bindings(),
+        (_folder(tmp_path, "s0") / "ib").is_symlink(),
+    ) == ((), (), False)
+
+
+def test_what_is_closed_is_not_forgotten(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """A closed container finds nothing until its next start, and is bound to what it was."""
+    _lay_out(directories, "s0", hcas=(1,))
+    directories.close(_key("s0"))
+    assert ((binding("p", s0=1),), False) == (
+        _again(tmp_path).bindings(),
+        (_folder(tmp_path, "s0") / "ib").is_symlink(),
+    )
+
+
+def test_what_is_not_there_can_be_withdrawn(directories: DeviceDirectories) -> None:
+    """A start that is refused before it was ever bound has nothing to take away."""
+    directories.withdraw(_key("s0"))
+    directories.close(_key("s0"))
+    assert directories.bindings() == ()
+
+
+def test_what_is_known_is_what_was_last_looked_at(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """Who must not wait for the disk gets what was read, and nothing before that."""
+    _lay_out(directories, "s0", hcas=(1,))
+    fresh = _again(tmp_path)
+    before = fresh.known
+    fresh.bindings()
+    assert ((), (binding("p", s0=1),)) == (before, fresh.known)
+
+
+def test_two_pools_do_not_see_each_other(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """Bindings and folders of another pool are neither told, nor withdrawn, nor collected."""
+    other = _again(tmp_path, _OTHER_POOL)
+    key = allocation_key(_OTHER_POOL, ("s0",))
+    other.lay_out(key, *_laid("s0", hcas=(7,), pod="q"))
+    _lay_out(directories, "s0", hcas=(1,))
+    directories.withdraw_untrue(machine())
+    directories.prepare(_key("s0"), ("s0",))
+    _make_old(tmp_path / "run/railside/alloc" / key)
+    directories.collect(())
+    assert (_again(tmp_path, _OTHER_POOL).bindings(), directories.bindings()) == ((binding("q", s0=7),), ())
+    assert (tmp_path / "run/railside/alloc" / key / "ib/uverbs7").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "kept", "gone"),
+    [
+        pytest.param(True, False, True, id="old-and-nobodys"),
+        pytest.param(False, False, False, id="young"),
+        pytest.param(True, True, False, id="kept"),
+    ],
+)
+def test_folders_of_ended_containers_are_collected(
+    directories: DeviceDirectories, tmp_path: Path, *, old: bool, kept: bool, gone: bool
+) -> None:
+    """A folder goes when no container has it and it was not touched a moment ago."""
+    _lay_out(directories, "s0", hcas=(0,))
+    if old:
+        _make_old(_folder(tmp_path, "s0"))
+    count = directories.collect({_key("s0")} if kept else ())
+    assert (int(gone), not gone, not gone) == (
+        count,
+        _folder(tmp_path, "s0").exists(),
+        bool(directories.bindings()),
+    )
 
 
 @pytest.mark.parametrize("content", [None, "torn"])
 def test_a_folder_that_makes_no_sense_is_nobodys(
     directories: DeviceDirectories, tmp_path: Path, content: str | None
 ) -> None:
-    """A missing or torn allocation.json is skipped and never an error."""
-    directories.lay_out(_key("s0"), _contents(0, "s0"))
+    """After a restart a link beside a missing or torn account is taken away: nobody can tell whose it is."""
+    _lay_out(directories, "s0", hcas=(0,))
     file = _folder(tmp_path, "s0") / "info/allocation.json"
     file.unlink()
     if content:
         file.write_text(content)
-    assert list(directories.containers()) == []
+    assert (_again(tmp_path).bindings(), (_folder(tmp_path, "s0") / "ib").is_symlink()) == ((), False)
 
 
 def test_a_machine_without_containers(directories: DeviceDirectories) -> None:
     """Before the first container there is no folder, and nobody is told of."""
-    assert list(directories.containers()) == []
+    assert (directories.bindings(), directories.known, directories.collect(())) == ((), (), 0)
+
+
+class _StuckDirectories(DeviceDirectories):
+    """Whose folder ``stuck`` cannot be changed, as on a disk that was remounted."""
+
+    def __init__(self, root: Path, nodes: StandInNodes, pool: Pool, *, stuck: str) -> None:
+        super().__init__(root, nodes, pool)
+        self._stuck = stuck
+
+    def close(self, key: str) -> None:
+        if key == self._stuck:
+            raise OSError(30, "stuck", key)
+        super().close(key)
+
+
+def test_one_folder_that_refuses_keeps_no_other(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """Where one container's link cannot be taken away, those of all others are all the same (law 9)."""
+    _lay_out(directories, "s0", hcas=(0,))
+    _lay_out(directories, "s1", hcas=(1,))
+    stuck = _StuckDirectories(tmp_path, StandInNodes(), POOL, stuck=_key("s0"))
+    with pytest.raises(OSError, match="stuck"):
+        stuck.withdraw_untrue(machine())
+    assert tuple((_folder(tmp_path, seat) / "ib").is_symlink() for seat in ("s0", "s1")) == (True, False)

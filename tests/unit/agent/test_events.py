@@ -148,6 +148,8 @@ async def test_what_becomes_of_a_refused_event(written: LogLines, error: KubeErr
         asyncio.get_running_loop().call_later(second, teller.tell, _saying())
     await _for(150, teller)
     assert methods == server.methods[: len(methods)]
+    # What may pass by itself is asked again in seconds, what is refused not within the minute.
+    assert (server.asked[1][1] < 10) == (error.status in {401, 429, 500})
     assert teller.dropped == 0
 
 

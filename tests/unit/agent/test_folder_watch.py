@@ -77,7 +77,7 @@ async def test_a_watch_is_given_back(tmp_path: Path, written: LogLines) -> None:
 
 async def test_only_one_file_can_count(tmp_path: Path, written: LogLines) -> None:
     """Where one name counts, others wake nobody; a rename onto it, a write to it and its end do."""
-    async with FolderWatch(tmp_path, written.log, only="checkpoint") as watch:
+    async with FolderWatch(tmp_path, written.log, only={"checkpoint"}) as watch:
         waiting = asyncio.ensure_future(_wait(watch))
         (tmp_path / "other").touch()
         done, _ = await asyncio.wait([waiting], timeout=0.05)
@@ -88,3 +88,15 @@ async def test_only_one_file_can_count(tmp_path: Path, written: LogLines) -> Non
         assert await _wait(watch) < LOOK_ANYWAY_SECONDS / 2
         (tmp_path / "checkpoint").unlink()
         assert await _wait(watch) < LOOK_ANYWAY_SECONDS / 2
+
+
+@pytest.mark.parametrize("name", ["one.sock", "two.sock"])
+async def test_several_files_can_count(tmp_path: Path, written: LogLines, name: str) -> None:
+    """Where several names count, each of them wakes who waits, and another wakes nobody."""
+    async with FolderWatch(tmp_path, written.log, only={"one.sock", "two.sock"}) as watch:
+        waiting = asyncio.ensure_future(_wait(watch))
+        (tmp_path / "checkpoint").touch()
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        assert not done
+        (tmp_path / name).touch()
+        assert await waiting < LOOK_ANYWAY_SECONDS / 2

@@ -1,55 +1,99 @@
+import base64
+
 import msgspec
 import pytest
+from tests.unit.agent.situations import entry, held
 
-from railside_agent.holders import HeldId, held_ids
+from railside_agent.holders import Checkpoint, Entry, matching, read_checkpoint
 from railside_proto.names import RESOURCE
 
 
-def _entry(ids_by_node: object, resource: str = RESOURCE) -> dict[str, object]:
-    return {
-        "PodUID": "4f0b",
-        "ContainerName": "main",
-        "ResourceName": resource,
-        "DeviceIDs": ids_by_node,
-        "AllocResp": "",
-    }
+def _raw(ids_by_node: object, resource: str = RESOURCE, **facts: object) -> dict[str, object]:
+    plain = {"PodUID": "4f0b", "ContainerName": "main", "ResourceName": resource, "DeviceIDs": ids_by_node}
+    return {**plain, "AllocResp": "", **facts}
 
 
-def _checkpoint(*entries: dict[str, object]) -> bytes:
-    data = {"PodDeviceEntries": list(entries) or None, "RegisteredDevices": {RESOURCE: ["n0-s0"]}}
+def _checkpoint(*entries: dict[str, object], registered: object = None) -> bytes:
+    data = {"PodDeviceEntries": list(entries) or None, "RegisteredDevices": registered}
     return msgspec.json.encode({"Data": data, "Checksum": 3871467})
+
+
+def _entry(*ids: object, **facts: object) -> Entry:
+    return msgspec.structs.replace(entry("4f0b"), ids=ids, **facts)
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param(_checkpoint(), (), id="nothing-held"),
+        pytest.param(_checkpoint(), (), id="nothing-dealt"),
+        pytest.param(b"", (), id="no-file-yet"),
         pytest.param(
-            _checkpoint(_entry({"1": ["n1-s0"], "0": ["n0-s1", "n0-s0"]})),
-            (
-                HeldId(id="n0-s0", numa_nodes=(0,)),
-                HeldId(id="n0-s1", numa_nodes=(0,)),
-                HeldId(id="n1-s0", numa_nodes=(1,)),
-            ),
+            _checkpoint(_raw({"1": ["n1-s0"], "0": ["n0-s1", "n0-s0"]})),
+            (_entry(held("n0-s0", 0), held("n0-s1", 0), held("n1-s0", 1)),),
             id="sorted",
         ),
-        pytest.param(_checkpoint(_entry({"-1": ["a"]})), (HeldId(id="a"),), id="without-a-hint"),
+        pytest.param(_checkpoint(_raw({"-1": ["a"]})), (_entry(held("a")),), id="without-a-hint"),
+        pytest.param(_checkpoint(_raw({"0": ["a"], "1": ["a"]})), (_entry(held("a", 0, 1)),), id="two-nodes"),
         pytest.param(
-            _checkpoint(_entry({"0": ["a"], "1": ["a"]})), (HeldId(id="a", numa_nodes=(0, 1)),), id="two-nodes"
+            _checkpoint(_raw({"-1": ["GPU-1"]}, "nvidia.com/gpu")),
+            (_entry(held("GPU-1"), resource="nvidia.com/gpu"),),
+            id="another-resource",
+        ),
+        pytest.param(_checkpoint(_raw(None)), (_entry(),), id="no-ids"),
+        pytest.param(
+            _checkpoint(_raw({"0": ["a"]}, AllocResp=base64.b64encode(b"answer").decode())),
+            (_entry(held("a", 0), answer=b"answer"),),
+            id="with-the-answer",
         ),
         pytest.param(
-            _checkpoint(_entry({"0": ["a"]}), _entry({"0": ["a"]})),
-            (HeldId(id="a", numa_nodes=(0,)),),
-            id="init-and-main-share",
+            _checkpoint(_raw({"0": ["a"]}, AllocResp="no base64!")), (_entry(held("a", 0)),), id="odd-answer"
         ),
-        pytest.param(_checkpoint(_entry({"0": ["GPU-1"]}, "nvidia.com/gpu")), (), id="another-resource"),
-        pytest.param(_checkpoint(_entry(None)), (), id="no-ids"),
-        pytest.param(b"", None, id="empty"),
-        pytest.param(b"{}", None, id="no-data"),
-        pytest.param(_checkpoint(_entry(["n0-s0"])), None, id="ids-of-an-older-form"),
-        pytest.param(b"\xff\xfe", None, id="garbage"),
+        pytest.param(_checkpoint(_raw({"0": ["a"]}, AllocResp=None)), (_entry(held("a", 0)),), id="no-answer"),
+        pytest.param(
+            _checkpoint(_raw({"0": ["a"]}, PodUID="x", ContainerName="init", Later=1)),
+            (_entry(held("a", 0), pod="x", container="init"),),
+            id="fields-of-later-kubelets",
+        ),
     ],
 )
-def test_ids_held_by_the_checkpoint(content: bytes, expected: tuple[HeldId, ...] | None) -> None:
-    """Ids of the resource are held, each once with the nodes recorded for it; nonsense is never "nothing held"."""
-    assert expected == held_ids(content, RESOURCE)
+def test_who_was_dealt_what(content: bytes, expected: tuple[Entry, ...]) -> None:
+    """Each entry tells pod, container, ids with their nodes, and the answer that the kubelet replays."""
+    assert Checkpoint(entries=expected) == read_checkpoint(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"{}", id="no-data"),
+        pytest.param(b"{", id="torn"),
+        pytest.param(b"\xff\xfe", id="garbage"),
+        pytest.param(_checkpoint(_raw(["n0-s0"])), id="ids-of-an-older-form"),
+        pytest.param(_checkpoint(registered=["n0-s0"]), id="registered-of-another-form"),
+    ],
+)
+def test_nonsense_is_never_nothing_held(content: bytes) -> None:
+    """What makes no sense is None, and not an account of empty hands."""
+    assert read_checkpoint(content) is None
+
+
+def test_what_the_kubelet_counts_as_healthy() -> None:
+    """The registered ids of each resource are read; none is an empty set."""
+    found = read_checkpoint(_checkpoint(registered={RESOURCE: ["n0-s0", "n0-s1"], "example.com/a": None}))
+    expected = {RESOURCE: frozenset({"n0-s0", "n0-s1"}), "example.com/a": frozenset[str]()}
+    assert found is not None
+    assert expected == found.registered
+
+
+def test_init_and_main_containers_hold_an_id_once() -> None:
+    """An id of two entries is held once, at all the nodes that were recorded for it."""
+    entries = (_entry(held("a", 0)), _entry(held("a", 1), held("b"), container="init"))
+    assert Checkpoint(entries=entries).held(RESOURCE) == {"a": held("a", 0, 1), "b": held("b")}
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [("nvidia.com/gpu", True), ("nvidia.com/mig-1g.5gb", True), ("nvidia.com/gpu.shared", False), ("x", False)],
+)
+def test_patterns_of_resources(resource: str, expected: object) -> None:
+    """A star stands for the rest of a name, and nothing else matches by chance."""
+    assert expected == matching(resource, ("nvidia.com/gpu", "nvidia.com/mig-*"))

@@ -45,9 +45,11 @@ class _Cards:
     def __init__(self, root: Path) -> None:
         self._read = partial(read_port_states, root)
         self.hanging: str | None = None
+        self.asked = 0
         self.released = threading.Event()
 
     def read(self, device: str) -> tuple[RawPortState, ...]:
+        self.asked += 1
         if device == self.hanging:
             self.released.wait(_LONGEST_HANG_SECONDS)
         return self._read(device)
@@ -182,7 +184,7 @@ async def test_looks_go_on_after_one_that_hung(inventory: Inventory, kernel: _Ke
 
 
 async def test_who_asks_during_a_look_gets_one_that_began_later(inventory: Inventory, kernel: _Kernel) -> None:
-    """Any number who ask during a look share the one behind it; there are never two at once."""
+    """Any number who ask during a look share the one behind it, whoever of them stops waiting."""
     await inventory.look()
     kernel.looks = 0
     kernel.answers.clear()
@@ -192,9 +194,29 @@ async def test_who_asks_during_a_look_gets_one_that_began_later(inventory: Inven
     later = [asyncio.create_task(inventory.look()) for _ in range(10)]
     await asyncio.wait(later, timeout=0.01)
     assert kernel.looks == 1
+    later.pop(0).cancel()
     kernel.answers.set()
     await asyncio.gather(first, *later)
     assert (kernel.looks, inventory.costs.looks) == (2, 3)
+
+
+async def test_there_are_never_two_looks_at_once(
+    root: Path, kernel: _Kernel, cards: _Cards, written: LogLines
+) -> None:
+    """While a look waits for a card, no other reads the tree."""
+    cards.hanging = "mlx5_0"
+    ports = PortStates(cards.read, written.log, silent_seconds=_LONGEST_HANG_SECONDS)
+    inventory = Inventory(root, kernel, ports=ports, resync_seconds=1, log=written.log)
+    first = asyncio.create_task(inventory.look())
+    while not cards.asked:
+        await asyncio.wait([first], timeout=0.001)
+    second = asyncio.create_task(inventory.look())
+    await asyncio.wait([first, second], timeout=0.05)
+    assert kernel.looks == 1
+    cards.hanging = None
+    cards.released.set()
+    await asyncio.gather(first, second)
+    assert kernel.looks == 2
 
 
 async def test_a_card_that_hangs_holds_up_no_look_of_others(

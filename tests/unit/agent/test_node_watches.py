@@ -6,7 +6,7 @@ import pytest
 from tests.unit.builders import LogLines
 from tests.unit.kube_server import FakeApiServer, running
 
-from railside_agent.mode import NotSeen
+from railside_agent.mode import NodeFacts, NotSeen
 from railside_agent.node_label import NodeLabel
 from railside_agent.node_pods import NodePods
 from railside_proto.names import MODE_LABEL
@@ -43,6 +43,18 @@ async def test_the_label_is_followed(server: FakeApiServer, api: KubeApi, writte
         assert {one.query["fieldSelector"] for one in server.asked} == {"metadata.name=n1"}
 
 
+async def test_a_server_that_thinks_has_not_said_that_there_is_no_node(
+    server: FakeApiServer, api: KubeApi, written: LogLines
+) -> None:
+    """Until the first list is there the node is not seen, and nothing is said about it."""
+    label = NodeLabel(api, "n1", written.log, QUICK)
+    server.hang = True
+    async with running(label), asyncio.timeout(10):
+        await server.until_asked(1)
+        assert label.facts.value == NodeFacts()
+        await server.recover()
+
+
 async def test_a_label_outlives_its_server(server: FakeApiServer, api: KubeApi, written: LogLines) -> None:
     """An API server that goes away takes no label along; one that never came leaves it unseen, with the reason."""
     label = NodeLabel(api, "n1", written.log, QUICK)
@@ -59,7 +71,7 @@ async def test_a_label_outlives_its_server(server: FakeApiServer, api: KubeApi, 
 
 
 async def test_pods_come_end_and_go(server: FakeApiServer, api: KubeApi, written: LogLines) -> None:
-    """A pod is alive, then ended; once its object is gone nothing is known of it any more."""
+    """A pod is alive, then ended, and that stays known when its object is gone."""
     watched = NodePods(api, "n1", written.log, QUICK)
     async with running(watched), asyncio.timeout(10):
         uid = server.put(PODS, "train", status={"phase": "Running"})["metadata"]["uid"]
@@ -67,8 +79,8 @@ async def test_pods_come_end_and_go(server: FakeApiServer, api: KubeApi, written
         server.put(PODS, "train", status={"phase": "Succeeded"})
         await watched.pods.until(lambda pods: pods.ended(uid) is True)
         server.delete(PODS, "train")
-        gone = await watched.pods.until(lambda pods: pods.ended(uid) is None)
-        assert gone.synced
+        gone = await watched.pods.until(lambda pods: uid not in pods.by_uid)
+        assert (gone.synced, gone.ended(uid)) == (True, True)
         assert {one.query["fieldSelector"] for one in server.asked} == {"spec.nodeName=n1"}
 
 

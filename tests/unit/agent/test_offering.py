@@ -1,79 +1,344 @@
 import asyncio
+import contextlib
+import json
+import os
 import threading
+import time
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import msgspec
-from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, tree
+import pytest
+from tests.unit.agent.situations import POOL, RULES, binding, rules
+from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, port, tree
 
 from railside_agent.checkpoint_watch import CheckpointWatch
+from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
-from railside_agent.inventory import Inventory
+from railside_agent.flight_log import Began
+from railside_agent.inventory import Inventory, Look
+from railside_agent.mode import Configured, NodeFacts
 from railside_agent.offering import Offering
+from railside_agent.outlook import Clock, Outlook, Sight
+from railside_agent.pods import Pod, Pods
+from railside_agent.pool_rules import PoolRules
 from railside_agent.port_states import PortStates
-from railside_agent.seat_memory import SeatMemory
-from railside_agent.seats import Offer, offer
-from railside_agent.starts import ContainerStarts
+from railside_agent.raw_machine import RawMachine
+from railside_agent.recorder import Recorder
+from railside_agent.rules import Rules
+from railside_agent.seats import Books, Offer
+from railside_agent.situation import Listed
+from railside_agent.starts import ContainerStarts, Place
+from railside_agent.state_file import Remembered, StateFile
 from railside_agent.sysfs import read_port_states
-from railside_proto.machine import DeviceNode
+from railside_proto.machine import DeviceNode, Hca, PortState
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT, RESOURCE
-from railside_proto.pool import Pool
+from railside_proto.pool import Binding, Mode
 from railside_runtime.cell import Cell
 from railside_sim.stand_in_nodes import StandInNodes
 
+_SECONDS = 5
+_STATE = "var/lib/railside/seats-infiniband-rdma.json"
 
-class _HangingFirmware(StandInNodes):
-    """Answers nothing until it is released."""
+
+def _never_begun(at: str) -> Began:
+    raise AssertionError(f"nothing is kept, and a file was begun at {at}")
+
+
+class _Kernel(StandInNodes):
+    """Answers at once, or only when it is released."""
 
     def __init__(self) -> None:
-        self.released = threading.Event()
+        self.answers = threading.Event()
+        self.answers.set()
 
     def read(self, path: Path) -> DeviceNode | None:
-        self.released.wait(5)
+        self.answers.wait(_SECONDS)
         return super().read(path)
+
+
+class _SlowState(StateFile):
+    """A disk that hangs until it is released."""
+
+    released: threading.Event
+
+    def recall(self) -> Remembered:
+        self.released.wait(_SECONDS)
+        return super().recall()
+
+
+class _Stage:
+    """An offering on a machine whose looks, checkpoint and cluster a test sets."""
+
+    def __init__(
+        self,
+        root: Path,
+        written: LogLines,
+        *,
+        mode: Configured = "ib-shared",
+        by: Rules = RULES,
+        clock: Clock | None = None,
+    ) -> None:
+        self.root = root
+        self.log = written.log
+        self.kernel = _Kernel()
+        self.now = 0.0
+        self.restarted: list[Binding] = []
+        self.calm = asyncio.Event()
+        self.calm.set()
+        self.checkpoint = CheckpointWatch(root, written.log)
+        self.inventory = Inventory(
+            root,
+            self.kernel,
+            ports=PortStates(partial(read_port_states, root), written.log),
+            resync_seconds=3600,
+            log=written.log,
+        )
+        self.node = Cell(NodeFacts())
+        self.pods = Cell(Pods())
+        sight = Sight(
+            root,
+            self.kernel,
+            inventory=self.inventory,
+            checkpoint=self.checkpoint,
+            node=self.node,
+            pods=self.pods,
+            holdings=Cell(None),
+            clock=clock or (lambda: self.now),
+        )
+        rules = PoolRules(pool=POOL, mode=mode, rules=by)
+        self.outlook = Outlook(rules, sight, Recorder(root, bytes_at_most=0, began=_never_begun, log=written.log))
+        self.starts = ContainerStarts(
+            Place(pool=POOL, root=root, style=Style()),
+            outlook=self.outlook,
+            directories=DeviceDirectories(root, self.kernel, POOL),
+            in_flight=self.outlook.in_flight,
+            told=lambda _: None,
+            log=written.log,
+        )
+        self.state = StateFile(root, POOL, written.log)
+        self.offering = self._offering()
+
+    def _offering(self) -> Offering:
+        return Offering(
+            self.outlook,
+            starts=self.starts,
+            state=self.state,
+            restart=self.restarted.append,
+            calm=self.calm.wait,
+            log=self.log,
+        )
+
+    def with_state(self, state: StateFile) -> None:
+        self.state = state
+        self.offering = self._offering()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Cell[Offer]]:
+        task = asyncio.create_task(self.offering.run())
+        try:
+            async with asyncio.timeout(_SECONDS):
+                yield self.offering.offer
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def see(self, *hcas: Hca) -> None:
+        """A look at the machine finds ``hcas``."""
+        self.now += 1
+        self.inventory.latest.set(Look(machine=machine(*hcas), raw=RawMachine(), at=self.now))
+
+    async def hold(self, **pods: str) -> None:
+        """The kubelet writes that pods hold seats, ``_`` for ``-``, at their zone's node 0."""
+        entries = [
+            {"PodUID": pod, "ContainerName": "main", "ResourceName": RESOURCE, "DeviceIDs": {"0": [seat]}}
+            for pod, seat in pods.items()
+        ]
+        content = msgspec.json.encode({"Data": {"PodDeviceEntries": entries}, "Checksum": 1})
+        await asyncio.to_thread(_write, self.root / DEVICE_PLUGINS / KUBELET_CHECKPOINT, content)
+        await self.checkpoint.read_now()
+
+    async def bound(self, pod: str, seat: str, to: Hca) -> Path:
+        """An earlier run has bound a container; returns its folder."""
+        given = {
+            "address": to.address,
+            "name": to.name,
+            "nodeGuid": to.node_guid,
+            "numaNode": to.numa_node,
+            "device": f"/dev/infiniband/{to.uverbs.name}",
+        }
+        folder = self.root / "run/railside/alloc" / allocation_key(POOL, (seat,))
+        told = {"seats": [seat], "pod": pod, "hcas": [given]}
+        await asyncio.to_thread(_write, folder / "info/allocation.json", json.dumps(told).encode())
+        return folder
+
+    async def remembered(self) -> Remembered:
+        """What the next run would know."""
+        return await asyncio.to_thread(StateFile(self.root, POOL, self.log).recall)
+
+    async def until_remembered(self, mode: Mode | None) -> Remembered:
+        """Wait until the file has ``mode``: it is written behind the list."""
+        while (found := await self.remembered()).mode is not mode:
+            await asyncio.to_thread(os.sched_yield)
+        return found
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, written: LogLines) -> _Stage:
+    return _Stage(tmp_path, written)
+
+
+def _health(offer: Offer) -> dict[str, bool]:
+    return {one.seat.id: one.healthy for one in offer.seats}
 
 
 async def test_what_is_known_is_offered_while_the_first_look_hangs(tmp_path: Path, written: LogLines) -> None:
     """Remembered seats and held ids are listed at once: the kubelet waits 1.2 s for them (law 1, law 3)."""
-    root = await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, tmp_path)
-    entry = {"ResourceName": RESOURCE, "DeviceIDs": {"0": ["theirs"]}}
-    content = msgspec.json.encode({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1})
-    await asyncio.to_thread(_write, root / DEVICE_PLUGINS / KUBELET_CHECKPOINT, content)
-    pool, firmware, seats = Pool(), _HangingFirmware(), Cell[Offer](())
-    memory = SeatMemory(root, pool, written.log)
-    await asyncio.to_thread(memory.remember, offer(machine(hca(1)), pool))
-    ports = PortStates(partial(read_port_states, root), written.log)
-    inventory = Inventory(root, firmware, ports=ports, resync_seconds=1, log=written.log)
-    checkpoint = CheckpointWatch(root, written.log)
-    starts = ContainerStarts(
-        pool,
-        inventory=inventory,
-        offer=seats,
-        directories=DeviceDirectories(root, firmware),
-        root=root,
-        host_root="",
-        log=written.log,
-    )
-    offering = Offering(
-        pool,
-        inventory=inventory,
-        checkpoint=checkpoint,
-        starts=starts,
-        memory=memory,
-        offer=seats,
-        log=written.log,
-    )
-    tasks = [asyncio.create_task(one) for one in (inventory.run(), offering.run())]
-    async with asyncio.timeout(1.2):
-        listed = await seats.until(bool)
-    firmware.released.set()
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    assert {one.seat.id: one.held for one in listed} == {"n0-s0": False, "theirs": True}
-    assert inventory.latest.value is None
+    stage = _Stage(await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, tmp_path), written)
+    await stage.hold(p="theirs", q="n0-s1")
+    books = Books(hinted=True, listed=(Listed(id="n0-s0", numa_nodes=(0,)),))
+    await asyncio.to_thread(stage.state.remember, Remembered(books=books))
+    stage.kernel.answers.clear()
+    looking = asyncio.create_task(stage.inventory.run())
+    async with stage.running() as offer, asyncio.timeout(1.2):
+        listed = await offer.until(lambda now: bool(now.seats))
+    stage.kernel.answers.set()
+    looking.cancel()
+    await asyncio.wait([looking])
+    assert _health(listed) == {"n0-s0": False, "n0-s1": True, "theirs": True}
+    assert stage.inventory.latest.value is None
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
+async def test_nothing_is_listed_before_the_disk_answers(stage: _Stage, written: LogLines) -> None:
+    """A disk that hangs is waited for: a list without the ids that pods hold would cost the kubelet its life."""
+    slow = _SlowState(stage.root, POOL, written.log)
+    slow.released = threading.Event()
+    books = Books(hinted=True, listed=(Listed(id="n0-s5", numa_nodes=(0,), held=True),))
+    await asyncio.to_thread(slow.remember, Remembered(books=books))
+    stage.with_state(slow)
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        await stage.checkpoint.latest.until(lambda content: content is not None)
+        before = offer.value
+        slow.released.set()
+        after = await offer.until(lambda now: bool(now.seats))
+    assert (Offer(), True) == (before, "n0-s5" in _health(after))
+
+
+async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
+    """Looks, the kubelet's writing and ends of pods are each seen by themselves (law 7)."""
+    async with stage.running() as offer:
+        stage.see(hca(1), hca(2))
+        await offer.until(lambda now: _health(now) == {"n0-s0": True, "n0-s1": True})
+        await stage.hold(p="n0-s0")
+        await offer.until(lambda now: any(one.held for one in now.seats))
+        stage.outlook.in_flight.set(frozenset({"n0-s1"}))
+        await offer.until(lambda now: sum(one.held for one in now.seats) == 2)
+        stage.outlook.in_flight.set(frozenset())
+        pod = Pod(uid="p", name="train", namespace="ml", ended=True, terminating=False)
+        stage.pods.set(Pods(pods=(pod,), by_uid={"p": pod}))
+        await offer.until(lambda now: not any(one.held for one in now.seats))
+
+
+async def test_a_new_list_waits_for_containers_that_wait_for_an_answer(stage: _Stage) -> None:
+    """While a call of the kubelet is under way no list is made, and behind it one is made of all that came."""
+    async with stage.running() as offer:
+        stage.see(hca(1))
+        await offer.until(lambda now: _health(now) == {"n0-s0": True})
+        stage.calm.clear()
+        stage.see(hca(1), hca(2))
+        await stage.hold(p="n0-s0")
+        during = offer.value
+        stage.calm.set()
+        await offer.until(lambda now: [one.held for one in now.seats] == [True, False])
+    assert _health(during) == {"n0-s0": True}
+
+
+async def test_the_list_changes_by_itself_in_time(tmp_path: Path, written: LogLines) -> None:
+    """An HCA that has been well for long enough comes back without anybody's telling (B-DP-38)."""
+    stage = _Stage(tmp_path, written, by=rules(recovery_seconds=0.3), clock=time.monotonic)
+    async with stage.running() as offer:
+        stage.see(hca(1))
+        await offer.until(lambda now: _health(now) == {"n0-s0": True})
+        stage.see(hca(1, ports=(port(PortState.DOWN),)))
+        ill = await offer.until(lambda now: _health(now) == {"n0-s0": False})
+        stage.see(hca(1))
+        well = await offer.until(lambda now: now.usage is not None and now.usage != ill.usage)
+        await offer.until(lambda now: _health(now) == {"n0-s0": True})
+    assert _health(well) == {"n0-s0": False}
+
+
+async def test_the_last_mode_is_remembered(tmp_path: Path, written: LogLines) -> None:
+    """While the label cannot be read the last mode goes on; once it is read it counts, and is written down."""
+    stage = _Stage(tmp_path, written, mode="label")
+    await asyncio.to_thread(stage.state.remember, Remembered(mode=Mode.IB_SHARED_MULTI))
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        many = await offer.until(lambda now: bool(now.seats))
+        stage.node.set(NodeFacts(seen=True, mode_label="ib-shared"))
+        one = await offer.until(lambda now: sum(_health(now).values()) == 1)
+        remembered = await stage.until_remembered(Mode.IB_SHARED)
+    assert (POOL.shares_per_hca, POOL.shares_per_hca) == (len(many.seats), len(one.seats))
+    assert {one.id for one in remembered.books.listed} == set(_health(one))
+
+
+async def test_what_was_listed_is_written_down(stage: _Stage) -> None:
+    """The ids of the list outlive the agent (law 6)."""
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        await offer.until(lambda now: bool(now.seats))
+        remembered = await stage.until_remembered(Mode.IB_SHARED)
+    assert (Listed(id="n0-s0", numa_nodes=(0,)),) == remembered.books.listed
+
+
+async def test_folders_of_ended_containers_are_taken_away(stage: _Stage) -> None:
+    """What the kubelet's checkpoint does not name any more goes, what it names stays."""
+    await stage.hold(p="n0-s0", q="n0-s1")
+    folders = [await stage.bound("p", "n0-s0", hca(1)), await stage.bound("q", "n0-s1", hca(2))]
+    for folder in folders:
+        await asyncio.to_thread(os.utime, folder, (0, 0))
+    async with stage.running():
+        await stage.starts.bindings.until(lambda now: len(now) == 2)
+        await stage.hold(p="n0-s0")
+        await stage.starts.bindings.until(lambda now: [one.seats for one in now] == [("n0-s0",)])
+    assert [await asyncio.to_thread(folder.exists) for folder in folders] == [True, False]
+
+
+async def test_who_runs_on_what_has_changed_is_told(stage: _Stage) -> None:
+    """A container whose HCA is renumbered under it is told of once, and laid out anew (law 9)."""
+    root = await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, stage.root)
+    await stage.inventory.look()
+    look = stage.inventory.latest.value
+    assert look is not None
+    (real,) = look.machine.hcas
+    await stage.hold(p="n0-s0")
+    await stage.starts.start(("n0-s0",))
+    renumbered = msgspec.structs.replace(real, uverbs=DeviceNode(name="uverbs7", major=231, minor=199))
+    link = root / "run/railside/alloc" / allocation_key(POOL, ("n0-s0",)) / "ib"
+    async with stage.running() as offer:
+        await offer.until(lambda now: bool(now.seats))
+        stage.see(renumbered)
+        while not stage.restarted:
+            await asyncio.to_thread(os.sched_yield)
+        stage.see(renumbered)
+        await stage.hold(p="n0-s0", q="n0-s7")
+        await offer.until(lambda now: "n0-s7" in _health(now))
+    assert (1, (real.address,)) == (len(stage.restarted), stage.restarted[0].hcas)
+    assert await asyncio.to_thread((link / "uverbs7").exists)
+
+
+async def test_bindings_of_an_earlier_run_count_from_the_first_list(stage: _Stage) -> None:
+    """An agent that starts anew never lists a bound HCA as free (law 6, law 7)."""
+    await stage.hold(p="n0-s0")
+    await stage.bound("p", "n0-s0", hca(1))
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        first = await offer.until(lambda now: bool(now.seats))
+    assert _health(first) == {"n0-s0": True}
+    assert (binding("p", n0_s0=1),) == stage.starts.bindings.value

@@ -38,8 +38,25 @@ class _Cards:
         self.hanging.pop(device).set()
 
 
-def _threads() -> list[str]:
-    return sorted(one.name for one in threading.enumerate() if one.name.startswith("ports-"))
+class _Threads:
+    """Those of cards, without those that other tests have left."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    def names(self) -> list[str]:
+        new = set(threading.enumerate()) - self._before
+        return sorted(one.name for one in new if one.name.startswith("ports-"))
+
+    async def until(self, *names: str) -> None:
+        await asyncio.to_thread(self._wait_for, list(names))
+
+    def _wait_for(self, names: list[str]) -> None:
+        for _ in range(500):
+            if self.names() == names:
+                return
+            threading.Event().wait(0.01)
+        assert self.names() == names
 
 
 @contextlib.asynccontextmanager
@@ -52,6 +69,11 @@ async def _following(states: PortStates, *devices: str) -> AsyncIterator[None]:
     finally:
         running.cancel()
         await asyncio.wait([running])
+
+
+@pytest.fixture
+def threads() -> _Threads:
+    return _Threads()
 
 
 @pytest.fixture
@@ -99,19 +121,27 @@ async def test_a_card_that_hangs_from_the_first_is_silent(cards: _Cards, states:
         cards.release("mlx5_0")
 
 
-async def test_a_card_that_hangs_is_asked_no_second_question(cards: _Cards, states: PortStates) -> None:
-    """However long a card hangs, it has one thread and one question."""
+async def test_a_card_that_hangs_is_asked_no_second_question(
+    cards: _Cards, written: LogLines, threads: _Threads
+) -> None:
+    """However long a card hangs and however often it would be its turn, it has one thread and one question."""
+    states = PortStates(cards.read, written.log, silent_seconds=0.05)
     cards.hanging["mlx5_0"] = threading.Event()
-    async with _following(states, "mlx5_0", "mlx5_1"):
-        while cards.asked.count("mlx5_1") < 20:
-            states.ask_now("mlx5_1")
-            await asyncio.to_thread(threading.Event().wait, 0.005)
-        assert cards.asked.count("mlx5_0") == 1
-        assert _threads() == ["ports-mlx5_0", "ports-mlx5_1"]
-        cards.release("mlx5_0")
+    states.follow(("mlx5_0",))
+    for _ in range(3):
+        assert await states.ask_all() == {"mlx5_0": None}
+        states.ask_now("mlx5_0")
+    assert threads.names() == ["ports-mlx5_0"]
+    cards.release("mlx5_0")
+    await _until(states, {"mlx5_0": ACTIVE})
+    assert await states.ask_all() == {"mlx5_0": ACTIVE}
+    assert len(cards.asked) == 2
+    states.follow(())
 
 
-async def test_a_device_that_is_gone_leaves_neither_answer_nor_thread(cards: _Cards, states: PortStates) -> None:
+async def test_a_device_that_is_gone_leaves_neither_answer_nor_thread(
+    cards: _Cards, states: PortStates, threads: _Threads
+) -> None:
     """Threads are those of the devices that are there and of those that hang: these end when they return."""
     async with _following(states, "mlx5_0", "mlx5_1"):
         await states.ask_all()
@@ -120,15 +150,15 @@ async def test_a_device_that_is_gone_leaves_neither_answer_nor_thread(cards: _Ca
         states.follow(("mlx5_2",))
         assert states.latest.value == {}
         await _until(states, {"mlx5_2": ACTIVE})
-        await asyncio.to_thread(_wait_for_threads, ["ports-mlx5_0", "ports-mlx5_2"])
+        await threads.until("ports-mlx5_0", "ports-mlx5_2")
         hanging.set()
-        await asyncio.to_thread(_wait_for_threads, ["ports-mlx5_2"])
+        await threads.until("ports-mlx5_2")
         assert states.latest.value == {"mlx5_2": ACTIVE}
-    await asyncio.to_thread(_wait_for_threads, [])
+    await threads.until()
 
 
 async def test_a_device_that_comes_back_while_its_old_self_hangs_is_asked_afresh(
-    cards: _Cards, states: PortStates
+    cards: _Cards, states: PortStates, threads: _Threads
 ) -> None:
     """A device of the same name is another card: it waits for nothing that its predecessor owes."""
     cards.hanging["mlx5_0"] = threading.Event()
@@ -136,7 +166,7 @@ async def test_a_device_that_comes_back_while_its_old_self_hangs_is_asked_afresh
         await _until(states, {"mlx5_0": None})
         states.follow(())
         await _until(states, {})
-        await asyncio.to_thread(_wait_for_threads, ["ports-mlx5_0"])
+        await threads.until("ports-mlx5_0")
         hanging = cards.hanging.pop("mlx5_0")
         states.follow(("mlx5_0",))
         await _until(states, {"mlx5_0": ACTIVE})
@@ -181,11 +211,3 @@ async def test_a_device_can_be_asked_before_its_turn(cards: _Cards, written: Log
         states.ask_now("mlx5_9")
         states.ask_now("mlx5_0")
         await _until(states, {"mlx5_0": DOWN})
-
-
-def _wait_for_threads(expected: list[str]) -> None:
-    for _ in range(500):
-        if _threads() == expected:
-            return
-        threading.Event().wait(0.01)
-    assert _threads() == expected

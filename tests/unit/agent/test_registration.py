@@ -9,29 +9,29 @@ import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
-from tests.unit.builders import LogLines, hca, machine
+from tests.unit.agent.situations import POOL, listed, situation
+from tests.unit.builders import LogLines, hca
 
 from railside_agent.binding import Bound, Refused
-from railside_agent.container_edits import ContainerEdits, edits
+from railside_agent.container_edits import ContainerEdits, Style, edits
 from railside_agent.plugin import DevicePlugin
 from railside_agent.registration import Registrar
-from railside_agent.seats import offer
+from railside_agent.status import NOT_TRIED
 from railside_proto.names import RESOURCE
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase
-from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pods import Failed, PodRequest, ResourceStatus
 from railside_sim.stand_in_nodes import StandInNodes
 
-_OFFER = offer(machine(hca(1), hca(2, 1)), Pool())
+_OFFER = listed(situation(hca(1), hca(2, 1)))
 _WHOLE = ResourceStatus(capacity=2, allocatable=2)
 
 
 class _Starts:
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits:
-        return edits(Pool(), seats, "", virtual_topology=False)
+        return edits(POOL, seats, Style(), virtual_topology=False)
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
         return Bound(seats=seats, hcas=())
@@ -58,7 +58,7 @@ def _kubelet(folder: Path) -> EmbeddedKubelet:
 
 @pytest.fixture
 def registrar(kubelet_dir: Path, written: LogLines) -> Registrar:
-    return Registrar(Pool(), DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log)
+    return Registrar(POOL, DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log)
 
 
 @asynccontextmanager
@@ -202,7 +202,7 @@ class _SlowStarts(_Starts):
 async def test_a_call_under_way_is_answered_before_the_end(kubelet_dir: Path, written: LogLines) -> None:
     """An agent that is told to stop finishes the Allocate in hand: one that is cut fails its pod for good."""
     starts = _SlowStarts()
-    registrar = Registrar(Pool(), DevicePlugin(Cell(_OFFER), starts), kubelet_dir, written.log)
+    registrar = Registrar(POOL, DevicePlugin(Cell(_OFFER), starts), kubelet_dir, written.log)
     async with _kubelet(kubelet_dir) as kubelet:
         async with _running(registrar):
             await _whole(kubelet)
@@ -214,7 +214,7 @@ async def test_a_call_under_way_is_answered_before_the_end(kubelet_dir: Path, wr
 
 async def test_two_agents_in_one_folder_do_not_spin(kubelet_dir: Path, written: LogLines) -> None:
     """Two that take the socket from each other do so ever more slowly, and each says what happens."""
-    twins = [Registrar(Pool(), DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log) for _ in range(2)]
+    twins = [Registrar(POOL, DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log) for _ in range(2)]
     kubelet = _RefusingKubelet(refusals=0)
     async with _serving(kubelet, kubelet_dir), _running(twins[0]), _running(twins[1]):
         with contextlib.suppress(TimeoutError):
@@ -259,3 +259,13 @@ async def test_a_folder_that_cannot_be_written_is_told(registrar: Registrar, kub
         async with _running(registrar):
             state = await registrar.state.until(lambda state: "cannot be served" in state.detail)
             assert not state.registered
+
+
+async def test_who_rests_says_that_there_is_nothing_to_offer(registrar: Registrar, kubelet_dir: Path) -> None:
+    """A plugin that is not to be registered any more has left the kubelet, and its state says why."""
+    async with _kubelet(kubelet_dir) as kubelet:
+        async with _running(registrar):
+            await _whole(kubelet)
+        await registrar.rest()
+        assert registrar.state.value == NOT_TRIED
+        await kubelet.until(lambda: kubelet.status_of().allocatable == 0)

@@ -1,230 +1,425 @@
+from typing import Any
+
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.unit.builders import hca, machine, port
+from tests.unit.agent.situations import (
+    POOL,
+    RULES,
+    acknowledging,
+    address,
+    answer,
+    binding,
+    entry,
+    free,
+    held,
+    ids,
+    listed,
+    rules,
+    situation,
+)
+from tests.unit.builders import hca, port
 
-from railside_agent.holders import HeldId
-from railside_agent.seats import Offer, offer, recalled
-from railside_proto.machine import Hca, Machine, PortState
-from railside_proto.pool import Container, Pool, Seat
+from railside_agent.holders import Checkpoint, Entry
+from railside_agent.seats import HELD_HEALTHY_SECONDS, Books, Offer, OfferedSeat, offer, wants_registration
+from railside_agent.situation import Listed, Situation
+from railside_agent.soundness import Course
+from railside_proto.machine import Hca, PortState
+from railside_proto.pool import Mode, Pool, Seat
 from railside_proto.reasons import Code
 
-_POOL = Pool()
+_HCAS = (hca(1), hca(2), hca(3, 1))
+_DOWN = (port(PortState.DOWN),)
+_THREE = Pool(shares_per_hca=3)
+_MULTI = Mode.IB_SHARED_MULTI
 
 
-def _ids(seats: Offer) -> list[str]:
-    return [one.seat.id for one in seats]
+def _seat(one: Offer, name: str) -> OfferedSeat:
+    return next(seat for seat in one.seats if seat.seat.id == name)
 
 
-def _hints(seats: Offer) -> list[tuple[int, ...]]:
-    return [one.seat.numa_nodes for one in seats]
+def _code(one: OfferedSeat) -> Code | None:
+    return one.reason.code if one.reason else None
 
 
-def _codes(seats: Offer) -> list[Code | None]:
-    return [one.illness.code if one.illness else None for one in seats]
+def _hints(one: Offer) -> dict[str, tuple[int, ...]]:
+    return {seat.seat.id: seat.seat.numa_nodes for seat in one.seats}
 
 
-def test_a_seat_for_each_hca_with_its_numa_node() -> None:
-    """Seats are named after their NUMA node and not after their HCA."""
-    seats = offer(machine(hca(1), hca(2), hca(3, 1)), _POOL)
-    expected = [
-        Seat(id="n0-s0", numa_nodes=(0,)),
-        Seat(id="n0-s1", numa_nodes=(0,)),
-        Seat(id="n1-s0", numa_nodes=(1,)),
-    ]
-    assert expected == [one.seat for one in seats]
-
-
-def test_a_share_of_seats_for_each_hca() -> None:
-    """An HCA that serves several containers has as many seats (B-DP-4)."""
-    seats = offer(machine(hca(1), hca(2, 1)), Pool(share=2))
-    assert _ids(seats) == ["n0-s0", "n0-s1", "n1-s0", "n1-s1"]
-    assert [hca(1).address] * 2 + [hca(2).address] * 2 == [one.hca for one in seats]
-
-
-def test_all_seats_have_hints_where_one_hca_has_a_numa_node() -> None:
-    """An HCA that no node claims fits every node, as a bare seat among hinted ones is never dealt (B-DP-18)."""
-    seats = offer(machine(hca(1), hca(2, None)), _POOL)
-    assert (_ids(seats), _hints(seats)) == (["n0-s0", "any-s0"], [(0,), (0, 1)])
-
-
-def test_no_seat_has_a_hint_where_no_hca_has_a_numa_node() -> None:
-    """Where nothing is known of NUMA nodes, all seats are bare (B-DP-18)."""
-    assert _hints(offer(machine(hca(1, None), hca(2, None)), _POOL)) == [(), ()]
-
-
-def test_a_list_that_is_bare_stays_bare() -> None:
-    """A bare list gets no hints when an HCA with a NUMA node appears."""
-    before = offer(machine(hca(1, None)), _POOL)
-    assert _hints(offer(machine(hca(1, None), hca(2)), _POOL, before)) == [(), ()]
-
-
-def test_a_list_that_is_hinted_stays_hinted() -> None:
-    """A hinted list gets no bare seat when an HCA without a NUMA node comes alone."""
-    before = offer(machine(hca(1)), _POOL)
-    assert _hints(offer(machine(hca(2, None)), _POOL, before)) == [(0,), (0, 1)]
-
-
-def test_an_hca_that_has_gone_keeps_its_seat() -> None:
-    """A removed HCA's seat stays listed, ill, as a pod may hold it (B-DP-41)."""
-    before = offer(machine(hca(1), hca(2)), _POOL)
-    after = offer(machine(hca(2)), _POOL, before)
-    assert (_ids(before), [Code.HCA_GONE, None]) == (_ids(after), _codes(after))
-
-
-def test_an_hca_that_comes_back_has_its_seat_again() -> None:
-    """An HCA that returns recovers under the same id, whatever its names and numbers are now (B-DP-38)."""
-    before = offer(machine(hca(1), hca(2)), _POOL)
-    gone = offer(machine(hca(2)), _POOL, before)
-    assert before == offer(machine(hca(1, name="mlx5_7"), hca(2)), _POOL, gone)
-
-
-def test_a_new_hca_gets_a_new_id() -> None:
-    """Hot-added HCAs come last, under ids that no other HCA has had (B-DP-15)."""
-    before = offer(machine(hca(2)), _POOL)
-    assert _ids(offer(machine(hca(1)), _POOL, before)) == ["n0-s0", "n0-s1"]
-
-
-def test_a_port_that_is_down_makes_the_seat_ill() -> None:
-    """A seat is ill while its HCA is, with the HCA's reason (B-DP-37)."""
-    seats = offer(machine(hca(1, ports=(port(PortState.DOWN),)), hca(2)), _POOL)
-    assert _codes(seats) == [Code.NO_ACTIVE_PORT, None]
-
-
-def test_a_hint_never_changes() -> None:
-    """A seat keeps the hint it was listed with, even if the firmware says another node later."""
-    before = offer(machine(hca(1, 0)), _POOL)
-    assert _hints(offer(machine(hca(1, 1)), _POOL, before)) == [(0,)]
-
-
-def test_a_held_seat_is_counted_though_its_hca_is_ill() -> None:
-    """The kubelet is told that a held seat is healthy, and that a free one is not (law 8)."""
-    down = (port(PortState.DOWN),)
-    before = offer(machine(hca(1), hca(2)), _POOL)
-    seats = offer(machine(hca(1, ports=down), hca(2, ports=down)), _POOL, before, (HeldId(id="n0-s0"),))
-    assert [one.counted for one in seats] == [True, False]
-    assert _codes(seats) == [Code.NO_ACTIVE_PORT] * 2
+def _after(*situations: Situation, pool: Pool = POOL) -> tuple[Books, Offer]:
+    """The books and the list after one situation after the other."""
+    books, made = Books(), Offer()
+    for now in situations:
+        books, made = offer(now, books, pool, RULES)
+    return books, made
 
 
 @pytest.mark.parametrize(
-    ("now", "held", "hint"),
+    ("mode", "expected"),
     [
-        pytest.param(machine(hca(1)), HeldId(id="theirs", numa_nodes=(1,)), (1,), id="as-recorded"),
-        pytest.param(machine(hca(1), hca(2, 1)), HeldId(id="theirs"), (0, 1), id="bare-among-hinted"),
-        pytest.param(machine(), HeldId(id="theirs", numa_nodes=(1,)), (1,), id="alone"),
-        pytest.param(machine(hca(1, None)), HeldId(id="theirs"), (), id="bare-among-bare"),
+        pytest.param(Mode.IB_SHARED, ["n0-s0", "n0-s1", "n1-s0"], id="one-an-hca"),
+        pytest.param(
+            _MULTI, [*(f"n0-s{n}" for n in range(6)), *(f"n1-s{n}" for n in range(3))], id="three-an-hca"
+        ),
+        pytest.param(None, [], id="no-mode"),
     ],
 )
-def test_an_id_of_another_plugin_is_listed_while_held(now: Machine, held: HeldId, hint: tuple[int, ...]) -> None:
-    """A held id that is none of ours stands for no HCA, but is listed and counted where it was (law 2, law 4)."""
-    theirs = offer(now, _POOL, held=(held,))[-1]
-    assert ("theirs", hint, None, True) == (theirs.seat.id, theirs.seat.numa_nodes, theirs.hca, theirs.counted)
+def test_a_seat_for_each_free_share(mode: Mode | None, expected: list[str]) -> None:
+    """A fresh list has one healthy seat for each share of the mode, named by zone (law 7, B-DP-4)."""
+    assert expected == free(listed(situation(*_HCAS, mode=mode), pool=_THREE))
 
 
-def test_an_id_of_another_plugin_is_never_healthy_again() -> None:
-    """When its pod is gone nobody else gets it."""
-    before = offer(machine(hca(1)), _POOL, held=(HeldId(id="theirs", numa_nodes=(0,)),))
-    after = offer(machine(hca(1)), _POOL, before)
-    assert [one.counted for one in after] == [True, False]
-
-
-def test_new_seats_avoid_the_names_that_are_held() -> None:
-    """A seat never gets a name that a pod holds from before."""
-    assert _ids(offer(machine(hca(1)), _POOL, held=(HeldId(id="n0-s0", numa_nodes=(0,)),))) == ["n0-s1", "n0-s0"]
-
-
-def test_before_the_first_look_what_was_remembered_is_offered() -> None:
-    """The kubelet gives a list 1.2 s from its start, which no card that hangs may cost (law 3)."""
-    before = offer(machine(hca(1), hca(2)), _POOL)
-    assert before == offer(None, _POOL, before)
-
-
-def test_bound_containers_tell_which_hca_a_seat_meant() -> None:
-    """Seats are recovered with their HCAs, and with the node that the kubelet or their name tells (law 6)."""
-    containers = [
-        Container(seats=("n0-s1", "n1-s0"), hcas=("0000:02:00.0", "0000:09:00.0")),
-        Container(seats=("any-s0",), hcas=("0000:05:00.0",)),
-    ]
-    seats = recalled((), containers, (HeldId(id="any-s0", numa_nodes=(0, 1)),))
-    assert [(one.seat.id, one.seat.numa_nodes, one.hca) for one in seats] == [
-        ("any-s0", (0, 1), "0000:05:00.0"),
-        ("n0-s1", (0,), "0000:02:00.0"),
-        ("n1-s0", (1,), "0000:09:00.0"),
-    ]
-
-
-def test_bound_containers_add_to_what_was_remembered() -> None:
-    """A seat that the disk refused comes back beside those remembered, and none comes twice (law 6, law 7)."""
-    remembered = offer(machine(hca(1)), _POOL)
-    containers = [
-        Container(seats=("n0-s0",), hcas=(hca(1).address,)),
-        Container(seats=("n0-s3",), hcas=(hca(4).address,)),
-        Container(seats=("n0-s4",), hcas=(hca(1).address,)),
-    ]
-    seats = recalled(remembered, containers, ())
-    assert {"n0-s0": hca(1).address, "n0-s3": hca(4).address} == {one.seat.id: one.hca for one in seats}
+def test_a_free_seat_stands_for_no_hca() -> None:
+    """A free seat is at its zone's node, healthy, and means no HCA yet."""
+    made = listed(situation(*_HCAS))
+    assert OfferedSeat(seat=Seat(id="n1-s0", numa_nodes=(1,)), healthy=True) == _seat(made, "n1-s0")
 
 
 @pytest.mark.parametrize(
-    ("held", "hint"),
-    [((HeldId(id="any-s0"),), ()), ((HeldId(id="any-s0", numa_nodes=(1,)),), (1,)), ((), (0,))],
-    ids=["recorded-bare", "recorded", "not-held"],
+    ("facts", "expected"),
+    [
+        pytest.param({}, ["n0-s1", "n1-s0"], id="dealt-and-not-started"),
+        pytest.param({"bindings": (binding("p", n0_s0=2),)}, ["n0-s1", "n1-s0"], id="started"),
+        pytest.param({"mode": None, "bindings": (binding("p", n0_s0=2),)}, [], id="no-mode"),
+        pytest.param({"ended": frozenset({"p"})}, ["n0-s0", "n0-s1", "n1-s0"], id="pod-over"),
+    ],
 )
-def test_a_recalled_hint_is_the_recorded_one(held: tuple[HeldId, ...], hint: tuple[int, ...]) -> None:
-    """What the kubelet recorded of a held id stands; another is not left bare among hinted ones (law 4)."""
-    containers = [
-        Container(seats=("any-s0",), hcas=(hca(5).address,)),
-        Container(seats=("n0-s0",), hcas=(hca(1).address,)),
-    ]
-    assert hint == recalled((), containers, held)[0].seat.numa_nodes
+def test_a_held_seat_stays_listed(facts: dict[str, Any], expected: list[str]) -> None:
+    """A seat in hands is listed and counted in every mode, beside the free shares that are left (law 1, law 7)."""
+    made = listed(situation(*_HCAS, entries=[entry("p", "n0-s0")], **facts))
+    assert (expected, True) == (free(made), "n0-s0" in ids(made))
 
 
-_HCAS = st.builds(
-    hca,
-    st.integers(min_value=0, max_value=7),
-    st.sampled_from([None, 0, 1]),
-    ports=st.sampled_from([(port(),), (port(PortState.DOWN),)]),
+def test_a_held_seat_tells_the_hca_that_it_means() -> None:
+    """Once its container has started, a seat is shown with its HCA; before, with none."""
+    entries = [entry("p", "n0-s0"), entry("q", "n0-s1")]
+    made = listed(situation(*_HCAS, entries=entries, bindings=(binding("p", n0_s0=2),)))
+    told = [(_seat(made, name).hca, _seat(made, name).held) for name in ("n0-s0", "n0-s1")]
+    assert [(address(2), True), (None, True)] == told
+
+
+# Tombstones
+
+_STONE = "n0-s9"
+_OLD = Listed(id=_STONE, numa_nodes=(0,), unhealthy_since=0.0)
+
+
+def _stays(now: Situation, *, before: Listed = _OLD, good: Checkpoint | None = None) -> bool:
+    books = Books(hinted=True, listed=(before,), checkpoint=good)
+    return _STONE in ids(listed(now, books=books))
+
+
+_LATE = situation(hca(3, 1), now=60.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "stays"),
+    [
+        pytest.param(_LATE, _OLD, False, id="old-and-let-go"),
+        pytest.param(msgspec.structs.replace(_LATE, now=59.9), _OLD, True, id="too-young"),
+        pytest.param(
+            _LATE, msgspec.structs.replace(_OLD, unhealthy_since=None), True, id="listed-as-healthy-until-now"
+        ),
+        pytest.param(acknowledging(_LATE, [_STONE]), _OLD, True, id="the-kubelet-counts-it-as-healthy"),
+        pytest.param(acknowledging(_LATE, ["n0-s0"]), _OLD, False, id="the-kubelet-has-let-go"),
+        pytest.param(
+            situation(hca(3, 1), entries=[entry("p", _STONE)], ended=frozenset({"p"}), now=60.0),
+            _OLD,
+            True,
+            id="the-checkpoint-names-it-for-a-pod-that-is-over",
+        ),
+        pytest.param(msgspec.structs.replace(_LATE, checkpoint=None), _OLD, True, id="the-checkpoint-is-torn"),
+        pytest.param(
+            msgspec.structs.replace(_LATE, in_flight=frozenset({"n0-s0"})), _OLD, True, id="a-call-is-under-way"
+        ),
+    ],
 )
-_MACHINES = st.lists(_HCAS, unique_by=lambda one: one.address, max_size=8).map(
-    lambda hcas: machine(*sorted(hcas, key=_address))
+def test_when_an_id_may_leave_the_list(now: Situation, before: Listed, *, stays: bool) -> None:
+    """An id leaves when the kubelet cannot have it in mind in any way: one that is missing crashes it (law 1)."""
+    assert stays == _stays(now, before=before)
+
+
+def test_a_torn_checkpoint_lets_nothing_go_though_the_last_good_one_would() -> None:
+    """What the last good checkpoint said is not enough to drop an id."""
+    assert _stays(msgspec.structs.replace(_LATE, checkpoint=None), good=Checkpoint())
+
+
+def test_what_is_no_longer_offered_says_so() -> None:
+    """A seat whose HCA fell ill is told as unhealthy with the reason, and nobody is dealt it (B-DP-37)."""
+    _, made = _after(situation(*_HCAS), situation(hca(1), hca(2, ports=_DOWN), hca(3, 1)))
+    gone = _seat(made, "n0-s1")
+    assert (gone.healthy, gone.held, _code(gone)) == (False, False, Code.SEAT_WITHDRAWN)
+
+
+def test_a_tombstone_keeps_its_clock() -> None:
+    """The time of an id that is not offered runs from when it was first told so."""
+    ill = situation(hca(1, ports=_DOWN), now=10.0)
+    books, _ = _after(situation(hca(1)), ill, msgspec.structs.replace(ill, now=20.0))
+    assert (Listed(id="n0-s0", numa_nodes=(0,), unhealthy_since=10.0),) == books.listed
+
+
+def test_an_id_that_is_healthy_again_has_no_clock() -> None:
+    """A seat that is offered anew would stay its full time again."""
+    books, _ = _after(situation(hca(1)), situation(hca(1, ports=_DOWN), now=10.0), situation(hca(1), now=99.0))
+    books, _ = offer(situation(hca(1), now=109.0), books, POOL, RULES)
+    assert (Listed(id="n0-s0", numa_nodes=(0,)),) == books.listed
+
+
+def test_ids_come_back_before_new_ones_are_made() -> None:
+    """A share that is free again is offered under the id that stands there already."""
+    two_dealt = situation(*_HCAS, entries=[entry("p", "n0-s1")])
+    books = Books(hinted=True, listed=(Listed(id="n0-s7", numa_nodes=(0,), unhealthy_since=0.0),))
+    assert free(listed(two_dealt, books=books)) == ["n0-s7", "n1-s0"]
+
+
+def test_healthy_ids_stay_rather_than_unhealthy_ones_come_back() -> None:
+    """The kubelet is told as little news as can be: what is offered stays offered."""
+    books = Books(
+        hinted=True,
+        listed=(
+            Listed(id="n0-s0", numa_nodes=(0,), unhealthy_since=1.0),
+            Listed(id="n0-s1", numa_nodes=(0,)),
+        ),
+    )
+    assert free(listed(situation(hca(1), now=2.0), books=books)) == ["n0-s1"]
+
+
+def test_a_mode_switch_offers_what_is_free_and_no_more() -> None:
+    """From several to one an HCA: held seats stay, used HCAs are full, and an idle one is not hidden (law 7)."""
+    entries = [entry("p", "n0-s0"), entry("q", "n0-s4")]
+    bindings = (binding("p", n0_s0=1), binding("q", n0_s4=1))
+    now = situation(hca(1), hca(2), entries=entries, bindings=bindings, mode=_MULTI)
+    books, before = offer(now, Books(), _THREE, RULES)
+    _, after = offer(msgspec.structs.replace(now, mode=Mode.IB_SHARED), books, _THREE, RULES)
+    assert (len(free(before)), len(free(after))) == (4, 1)
+    assert set(ids(before)) == set(ids(after))
+
+
+# Law 8
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        pytest.param(situation(hca(1, ports=_DOWN), hca(2)), Code.NO_ACTIVE_PORT, id="B-DP-37-port-down"),
+        pytest.param(situation(hca(2)), Code.HCA_GONE, id="B-DP-41-gone"),
+        pytest.param(situation(hca(1), hca(2)), None, id="sound"),
+        pytest.param(msgspec.structs.replace(situation(), machine=None), None, id="not-looked-yet"),
+    ],
 )
+def test_a_held_seat_is_counted_whatever_its_hca_does(now: Situation, code: Code | None) -> None:
+    """A held seat stays healthy for the kubelet, so that no idle HCA is hidden, and its reason is told (law 8)."""
+    checkpoint = Checkpoint(entries=(entry("p", "n0-s0"),))
+    now = msgspec.structs.replace(now, checkpoint=checkpoint, bindings=(binding("p", n0_s0=1),))
+    seat = _seat(listed(now), "n0-s0")
+    assert (True, True, code) == (seat.held, seat.healthy, _code(seat))
 
 
-def _address(one: Hca) -> str:
-    return one.address
+@pytest.mark.parametrize(
+    ("heard_since", "told", "healthy"),
+    [
+        pytest.param(None, True, True, id="nobody-listens-yet"),
+        pytest.param(100.0 - HELD_HEALTHY_SECONDS + 0.1, True, True, id="just-registered"),
+        pytest.param(100.0 - HELD_HEALTHY_SECONDS, True, False, id="registered-for-a-while"),
+        pytest.param(0.0, False, True, id="not-asked-for"),
+    ],
+)
+def test_held_seats_told_unhealthy_by_setting(heard_since: float | None, *, told: bool, healthy: bool) -> None:
+    """By setting the kubelet learns of an ill HCA in hands, but not while it admits its pods anew (law 8)."""
+    now = situation(
+        hca(1, ports=_DOWN),
+        entries=[entry("p", "n0-s0")],
+        bindings=(binding("p", n0_s0=1),),
+        heard_since=heard_since,
+        now=100.0,
+    )
+    made = listed(now, by=rules(report_held_unhealthy=told))
+    assert healthy == _seat(made, "n0-s0").healthy
 
 
-_HELD = st.lists(
-    st.builds(HeldId, id=st.sampled_from(["n0-s0", "n1-s1", "any-s0", "theirs"]), numa_nodes=st.just((0,))),
-    unique_by=lambda one: one.id,
-).map(tuple)
+def test_held_seats_of_sound_hcas_are_healthy_under_that_setting() -> None:
+    """The setting changes nothing for a seat whose HCA is sound, or that has not started."""
+    entries = [entry("p", "n0-s0"), entry("q", "n0-s1")]
+    now = situation(hca(1), hca(2), entries=entries, bindings=(binding("p", n0_s0=1),), heard_since=0.0, now=99.0)
+    made = listed(now, by=rules(report_held_unhealthy=True))
+    assert {one.seat.id: one.healthy for one in made.seats} == {"n0-s0": True, "n0-s1": True}
 
 
-@given(st.lists(st.tuples(_MACHINES, _HELD), min_size=1, max_size=6), st.integers(min_value=1, max_value=3))
-def test_the_list_never_shrinks_and_nothing_listed_changes(
-    looks: list[tuple[Machine, tuple[HeldId, ...]]], share: int
+# Hints
+
+
+@pytest.mark.parametrize(
+    ("hcas", "entries", "advertise", "expected"),
+    [
+        pytest.param((hca(1), hca(3, 1)), [], "auto", {"n0-s0": (0,), "n1-s0": (1,)}, id="hinted"),
+        pytest.param((hca(1), hca(3, 1)), [], "never", {"any-s0": (), "any-s1": ()}, id="bare-by-setting"),
+        pytest.param((hca(1, None),), [], "auto", {"any-s0": ()}, id="B-DP-18-no-node"),
+        pytest.param((hca(1), hca(2, None)), [], "auto", {"any-s0": (0, 1), "n0-s0": (0,)}, id="one-anywhere"),
+        pytest.param(
+            (hca(1), hca(3, 1)),
+            [entry("p", ids=(held("n0-s0"),))],
+            "auto",
+            {"any-s0": (), "n0-s0": ()},
+            id="held-bare",
+        ),
+        pytest.param(
+            (hca(1), hca(3, 1)),
+            [entry("p", ids=(held("n0-s0", 1),))],
+            "never",
+            {"n0-s0": (1,), "n1-s0": (1,)},
+            id="held-elsewhere-than-named",
+        ),
+    ],
+)
+def test_all_seats_have_hints_or_none(
+    hcas: tuple[Hca, ...], entries: list[Entry], advertise: str, expected: dict[str, tuple[int, ...]]
 ) -> None:
-    """Whatever HCAs come and go, ids, hints and HCAs of listed seats stay, and no id is given twice (law 1, 4)."""
-    pool = Pool(share=share)
-    before: Offer = ()
-    for one, held in looks:
-        after = offer(one, pool, before, held)
-        assert {one.id for one in held} == {seat.seat.id for seat in after if seat.held}
-        assert _facts(before) == _facts(after)[: len(before)]
-        assert len(set(_ids(after))) == len(after)
-        assert len({bool(hint) for hint in _hints(after)}) <= 1
-        assert {hca.address for hca in one.hcas} <= {seat.hca for seat in after}
-        before = after
+    """The list is hinted or bare as a whole, and a held id keeps what the kubelet recorded (law 4)."""
+    made = listed(situation(*hcas, entries=entries), by=rules(advertise_topology=advertise))
+    hints = _hints(made)
+    assert expected == {name: hints.get(name) for name in expected}
+    assert len({bool(nodes) for nodes in hints.values()}) == 1
 
 
-@given(_MACHINES)
-def test_looking_again_changes_nothing(one: Machine) -> None:
-    """The list of an unchanged machine is the same list."""
-    seats = offer(one, _POOL)
-    assert seats == offer(one, _POOL, seats)
+def test_before_the_first_look_seats_anywhere_fit_the_nodes_that_are_known() -> None:
+    """A remembered seat that fits everywhere is never bare in a list with hints."""
+    now = msgspec.structs.replace(situation(entries=[entry("p", "n0-s0")]), machine=None)
+    books = Books(
+        hinted=True, listed=(Listed(id="any-s0", numa_nodes=(0, 1)), Listed(id="n1-s0", numa_nodes=(1,)))
+    )
+    assert _hints(listed(now, books=books)) == {"any-s0": (0, 1), "n0-s0": (0,), "n1-s0": (1,)}
 
 
-def _facts(seats: Offer) -> list[object]:
-    """All that must never change of a listed seat."""
-    return [msgspec.structs.replace(one, illness=None, held=False) for one in seats]
+def test_what_was_remembered_is_listed_before_the_first_look() -> None:
+    """Ids of an earlier run are in the first list: held ones healthy, others not to be had yet (law 1, law 3)."""
+    now = msgspec.structs.replace(situation(entries=[entry("p", "n0-s0")]), machine=None)
+    books = Books(hinted=True, listed=(Listed(id="n0-s0", numa_nodes=(0,)), Listed(id="n0-s1", numa_nodes=(0,))))
+    made = listed(now, books=books)
+    assert {one.seat.id: one.healthy for one in made.seats} == {"n0-s0": True, "n0-s1": False}
+
+
+# Foreign ids
+
+
+def test_another_plugins_id_is_listed_as_it_was_recorded() -> None:
+    """An id that another plugin dealt is listed healthy and held, where the kubelet believes it (law 2)."""
+    made = listed(situation(*_HCAS, entries=[entry("p", ids=(held("mlx5_2", 1),))]))
+    theirs = _seat(made, "mlx5_2")
+    assert (Seat(id="mlx5_2", numa_nodes=(1,)), True, True, True) == (
+        theirs.seat,
+        theirs.healthy,
+        theirs.held,
+        theirs.foreign,
+    )
+    assert _code(theirs) is Code.SEAT_FOREIGN
+    assert free(made) == ["n0-s0", "n0-s1"]
+
+
+def test_another_plugins_id_leaves_when_its_pod_is_gone() -> None:
+    """An id of theirs that the kubelet has forgotten becomes a tombstone and goes; its HCA is free again."""
+    theirs = situation(hca(1), entries=[entry("p", ids=(held("mlx5_1", 0),))])
+    books, _ = _after(theirs)
+    books, soon = offer(situation(hca(1), now=1.0), books, POOL, RULES)
+    _, late = offer(situation(hca(1), now=61.0), books, POOL, RULES)
+    assert (free(soon), ids(soon), ids(late)) == (["n0-s0"], ["n0-s0", "mlx5_1"], ["n0-s0"])
+
+
+def test_their_id_dealt_again_by_us_is_a_seat() -> None:
+    """Once the kubelet deals an id of theirs that we list, it is held like any other."""
+    ours = entry("p", ids=(held("mlx5_1", 0),), answer=answer("/run/railside/alloc/x/ib"))
+    made = listed(situation(hca(1), hca(2), entries=[ours], bindings=(binding("p", mlx5_1=2),)))
+    seat = _seat(made, "mlx5_1") if "mlx5_1" in ids(made) else None
+    assert seat is not None
+    assert (seat.held, seat.foreign) == (True, False)
+
+
+# When the list changes by itself
+
+
+@pytest.mark.parametrize(
+    ("now", "books", "told", "expected"),
+    [
+        pytest.param(situation(hca(1)), Books(), False, None, id="nothing-to-come"),
+        pytest.param(
+            situation(hca(1), now=5.0),
+            Books(courses={address(1): Course(well_since=1.0, flaps=1)}),
+            False,
+            11.0,
+            id="an-hca-recovers",
+        ),
+        pytest.param(
+            situation(now=5.0),
+            Books(hinted=False, listed=(Listed(id="any-s0", unhealthy_since=2.0),)),
+            False,
+            62.0,
+            id="an-id-may-leave",
+        ),
+        pytest.param(
+            situation(hca(1), now=5.0),
+            Books(
+                courses={address(1): Course(well_since=1.0, flaps=1)},
+                hinted=False,
+                listed=(Listed(id="any-s0", unhealthy_since=-52.0),),
+            ),
+            False,
+            8.0,
+            id="the-first-of-two",
+        ),
+        pytest.param(situation(hca(1), now=5.0, heard_since=1.0), Books(), True, 11.0, id="just-registered"),
+        pytest.param(situation(hca(1), now=5.0, heard_since=1.0), Books(), False, None, id="setting-off"),
+        pytest.param(situation(hca(1), now=5.0), Books(), True, None, id="nobody-listens"),
+        pytest.param(situation(hca(1), now=11.0, heard_since=1.0), Books(), True, None, id="heard-for-long"),
+    ],
+)
+def test_when_the_list_changes_by_itself(
+    now: Situation, books: Books, *, told: bool, expected: float | None
+) -> None:
+    """Whoever keeps the list is told the first moment at which time alone changes it."""
+    assert expected == listed(now, books=books, by=rules(report_held_unhealthy=told)).changes_at
+
+
+# Books
+
+
+def test_the_books_keep_what_the_next_list_needs() -> None:
+    """Hints, held ids and the last good checkpoint are in the books, and a torn one replaces nothing."""
+    now = situation(hca(1), hca(2), entries=[entry("p", "n0-s0")])
+    books, _ = _after(now, msgspec.structs.replace(now, checkpoint=None))
+    listed_now = (Listed(id="n0-s0", numa_nodes=(0,), held=True), Listed(id="n0-s1", numa_nodes=(0,)))
+    assert (True, now.checkpoint, listed_now) == (books.hinted, books.checkpoint, books.listed)
+
+
+def test_courses_stay_while_the_machine_is_not_seen() -> None:
+    """An ill HCA is not forgotten by a list that is made before the first look."""
+    ill = situation(hca(1, ports=_DOWN))
+    books, _ = _after(ill, msgspec.structs.replace(ill, machine=None))
+    assert books.courses.keys() == {address(1)}
+
+
+# Registration
+
+_OURS = OfferedSeat(seat=Seat(id="n0-s0"), healthy=True)
+_THEIRS = OfferedSeat(seat=Seat(id="mlx5_0"), healthy=True, held=True, foreign=True)
+
+
+@pytest.mark.parametrize(
+    ("now", "mode", "expected"),
+    [
+        pytest.param(Offer(), Mode.IB_SHARED, False, id="nothing"),
+        pytest.param(Offer(seats=(_THEIRS,)), Mode.IB_SHARED, False, id="theirs-alone"),
+        pytest.param(Offer(seats=(_OURS,)), Mode.IB_SHARED, True, id="free-seats"),
+        pytest.param(Offer(seats=(_OURS,)), None, False, id="free-seats-and-no-mode"),
+        pytest.param(Offer(seats=(msgspec.structs.replace(_OURS, held=True),)), None, True, id="held-and-no-mode"),
+        pytest.param(listed(situation(hca(1, ports=_DOWN))), Mode.IB_SHARED, True, id="a-sick-hca"),
+        pytest.param(listed(situation(hca(1)), pool=POOL), None, False, id="hcas-and-no-mode"),
+    ],
+)
+def test_when_the_kubelet_should_know_us(now: Offer, mode: Mode | None, *, expected: bool) -> None:
+    """Registered while something is ours and a mode is chosen, or held; never to push another plugin aside."""
+    assert expected == wants_registration(now, mode)
+
+
+def test_looking_again_changes_nothing() -> None:
+    """The list of unchanged facts is the same list."""
+    now = situation(*_HCAS, entries=[entry("p", "n0-s0"), entry("q", ids=(held("x", 0),))])
+    books, made = _after(now)
+    assert made == offer(now, books, POOL, RULES)[1]

@@ -2,7 +2,17 @@ from typing import Any
 
 import pytest
 
-from railside_agent.settings import Setting, Settings, SettingsError, descriptions, flag, resolve, variable
+from railside_agent.settings import (
+    PoolSettings,
+    Setting,
+    Settings,
+    SettingsError,
+    descriptions,
+    flag,
+    refuse_unusable,
+    resolve,
+    variable,
+)
 
 
 def _origin(key: str, file: dict[str, Any], environment: dict[str, str], flags: dict[str, str]) -> Setting:
@@ -111,6 +121,49 @@ def test_text_becomes_numbers() -> None:
             id="empty-in-the-file",
         ),
         pytest.param(
+            {"sharesPerHca": 1025},
+            {},
+            {},
+            "sharesPerHca is 1025 (from agent.yaml); it must be a number from 1 to 1024: a longer list would not"
+            " fit into a message to the kubelet",
+            id="more-shares-than-a-message-holds",
+        ),
+        pytest.param(
+            {},
+            {},
+            {"umad": "perhaps"},
+            "umad is 'perhaps' (from --umad); it must be true or false",
+            id="truth",
+        ),
+        pytest.param(
+            {},
+            {"RAILSIDE_AGENT_BINDING": "later"},
+            {},
+            "binding is 'later' (from RAILSIDE_AGENT_BINDING); it must be one of start, allocate",
+            id="choice",
+        ),
+        pytest.param(
+            {"gpuResources": "nvidia.com/gpu"},
+            {},
+            {},
+            "gpuResources is 'nvidia.com/gpu' (from agent.yaml); it must be a list of resource names",
+            id="no-list-in-the-file",
+        ),
+        pytest.param(
+            {},
+            {},
+            {"pools": "[{"},
+            "pools is '[{' (from --pools); it must be a list of pools",
+            id="pools-that-are-no-yaml",
+        ),
+        pytest.param(
+            {"pools": "infiniband"},
+            {},
+            {},
+            "pools is 'infiniband' (from agent.yaml); it must be a list of pools",
+            id="pools-that-are-no-list",
+        ),
+        pytest.param(
             {"resynchSeconds": 5},
             {},
             {},
@@ -129,8 +182,7 @@ def test_text_becomes_numbers() -> None:
             {"xyz": 5},
             {},
             {},
-            "agent.yaml sets 'xyz', which is no setting; there are root, hostRoot, kubeletDir, listenHost,"
-            " listenPort, resyncSeconds, logLevel, logFormat",
+            f"agent.yaml sets 'xyz', which is no setting; there are {', '.join(descriptions())}",
             id="unknown-and-like-nothing",
         ),
     ],
@@ -142,6 +194,162 @@ def test_what_cannot_be_taken_is_one_sentence(
     with pytest.raises(SettingsError) as error:
         resolve(file, environment, flags, "agent.yaml")
     assert sentence == str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("pool", "detail"),
+    [
+        pytest.param(
+            {"linkLayer": "Token Ring"}, "Invalid enum value 'Token Ring' - at `$[0].linkLayer`", id="link-layer"
+        ),
+        pytest.param({"resource": "rdma"}, " - at `$[0].resource`", id="resource-without-a-domain"),
+        pytest.param({"share": 3}, "Object contains unknown field `share` - at `$[0]`", id="unknown"),
+        pytest.param({"sharesPerHca": 0}, "Expected `int` >= 1 - at `$[0].sharesPerHca`", id="no-share"),
+    ],
+)
+def test_what_is_wrong_with_a_pool_is_told(pool: dict[str, object], detail: str) -> None:
+    """The line names the pool by its place in the list, and what it says wrongly."""
+    with pytest.raises(SettingsError) as error:
+        resolve({"pools": [pool]}, {}, {}, "agent.yaml")
+    assert str(error.value).startswith(f"pools is [{pool}] (from agent.yaml); it must be a list of pools: ")
+    assert str(error.value).endswith(detail)
+
+
+_EVERY: dict[str, tuple[str, object]] = {
+    "root": ("/machine", "/machine"),
+    "hostRoot": ("/host", "/host"),
+    "kubeletDir": ("/data/kubelet", "/data/kubelet"),
+    "nodeName": ("node-1", "node-1"),
+    "kubeconfig": ("/etc/kubeconfig", "/etc/kubeconfig"),
+    "mode": ("ib-shared-multi", "ib-shared-multi"),
+    "sharesPerHca": ("1024", 1024),
+    "pools": (
+        "[{resource: example.com/a, linkLayer: Ethernet, sharesPerHca: 3}]",
+        (PoolSettings(resource="example.com/a", link_layer="Ethernet", shares_per_hca=3),),
+    ),
+    "binding": ("allocate", "allocate"),
+    "advertiseTopology": ("never", "never"),
+    "gpuResources": (" example.com/gpu, example.com/mig-*,", ("example.com/gpu", "example.com/mig-*")),
+    "conflictingResources": ("", ()),
+    "virtualTopology": ("file", "file"),
+    "umad": ("true", True),
+    "ncclConfig": ("1", True),
+    "reportHeldUnhealthy": ("true", True),
+    "tombstoneSeconds": ("3600", 3600.0),
+    "recoverySeconds": ("2.5", 2.5),
+    "resyncSeconds": ("5", 5.0),
+    "portPollSeconds": ("3", 3.0),
+    "crossCheckSeconds": ("60", 60.0),
+    "debounceMilliseconds": ("200", 200),
+    "verbs": ("true", True),
+    "recorderMegabytes": ("0", 0),
+    "listenHost": ("::1", "::1"),
+    "listenPort": ("65535", 65535),
+    "logLevel": ("debug", "debug"),
+    "logFormat": ("console", "console"),
+}
+"""Each setting as text, and what it is."""
+
+
+@pytest.mark.parametrize("key", descriptions())
+def test_every_setting_can_be_text(key: str) -> None:
+    """Each setting can be given by a variable and by a flag, and means the same."""
+    text, value = _EVERY[key]
+    expected = Settings(**{_attribute(key): value})  # type: ignore[arg-type]
+    assert expected != Settings()
+    by_variable, by_flag = resolve({}, {variable(key): text}, {}), resolve({}, {}, {key: text})
+    assert (expected, expected) == (by_variable.settings, by_flag.settings)
+    changed = {one.key: one.source for one in by_variable.origins if one.source != "default"}
+    assert changed == {key: variable(key)}
+
+
+@pytest.mark.parametrize("key", descriptions())
+def test_every_setting_can_stand_in_the_file(key: str) -> None:
+    """What is told of a setting can be written into the file, and means the same."""
+    text, _ = _EVERY[key]
+    told = resolve({}, {}, {key: text})
+    value = next(one.value for one in told.origins if one.key == key)
+    assert told.settings == resolve({key: value}, {}, {}, "agent.yaml").settings
+
+
+def _attribute(key: str) -> str:
+    return variable(key).removeprefix("RAILSIDE_AGENT_").lower()
+
+
+_IB = {"resource": "example.com/ib"}
+_ROCE = {"resource": "example.com/roce", "linkLayer": "Ethernet"}
+
+
+@pytest.mark.parametrize(
+    "pools",
+    [
+        pytest.param([_IB, _ROCE], id="infiniband-and-ethernet"),
+        pytest.param(
+            [
+                {**_IB, "functions": "physical"},
+                {"resource": "example.com/vf", "functions": "virtual"},
+            ],
+            id="physical-and-virtual",
+        ),
+    ],
+)
+def test_pools_that_share_no_device(pools: list[dict[str, object]]) -> None:
+    """Pools that differ in what stands behind them go together."""
+    assert len(resolve({"pools": pools}, {}, {}).settings.pools) == len(pools)
+
+
+@pytest.mark.parametrize(
+    ("pools", "sentence"),
+    [
+        pytest.param(
+            [_IB, {"resource": "example.com/other"}],
+            "pools has example.com/ib and example.com/other for the same InfiniBand devices; they must differ in"
+            " linkLayer, or one take physical and one virtual functions",
+            id="the-same-devices",
+        ),
+        pytest.param(
+            [{**_IB, "functions": "all"}, {"resource": "example.com/vf", "functions": "virtual"}],
+            "for the same InfiniBand devices",
+            id="all-and-virtual",
+        ),
+        pytest.param(
+            [_IB, {**_ROCE, "resource": "example.org/ib"}],
+            "pools has example.com/ib and example.org/ib; their last words must differ",
+            id="the-same-last-word",
+        ),
+        pytest.param(
+            [_ROCE, _IB, {"resource": "example.com/third", "linkLayer": "Ethernet"}],
+            "pools has example.com/roce and example.com/third for the same Ethernet devices",
+            id="the-third-of-three",
+        ),
+    ],
+)
+def test_pools_that_overlap_are_refused(pools: list[dict[str, object]], sentence: str) -> None:
+    """A device stands behind one resource alone, and files are called by the resource's last word."""
+    with pytest.raises(SettingsError) as error:
+        resolve({"pools": pools}, {}, {})
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "usable"),
+    [
+        pytest.param(Settings(), False, id="label-and-no-node"),
+        pytest.param(Settings(node_name="node-1"), True, id="label-and-node"),
+        pytest.param(Settings(mode="ib-shared"), True, id="mode-by-setting"),
+        pytest.param(
+            Settings(mode="ib-shared", pools=(PoolSettings(mode="label"),)), False, id="one-pool-by-label"
+        ),
+        pytest.param(Settings(pools=(PoolSettings(mode="ib-shared"),)), True, id="each-pool-by-setting"),
+    ],
+)
+def test_the_label_needs_the_nodes_name(settings: Settings, *, usable: bool) -> None:
+    """An agent that is to read its node's label must know its node, or it says what to set (B-DP-61)."""
+    if usable:
+        refuse_unusable(settings)
+        return
+    with pytest.raises(SettingsError, match="RAILSIDE_AGENT_NODE_NAME"):
+        refuse_unusable(settings)
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from rich.console import Console, RenderableType
 from tests.unit.builders import gpu, hca, machine, port
 
 from railside_cli.topo import answer, gpu_names, picture, verdict
-from railside_proto.machine import Excluded, LinkLayer, Machine, PortState
+from railside_proto.machine import Excluded, LinkLayer, Machine, NetnsMode, PciAddress, PortState
 from railside_proto.reasons import Code, reason
 
 _BOND = Excluded(name="mlx5_bond_0", reason=reason(Code.ETHERNET_LINK, device="mlx5_bond_0"))
 
 
-def _drawn(thing: RenderableType) -> list[str]:
+def _drawn(thing: RenderableType, width: int = 160) -> list[str]:
     """What a person reads, line by line, blanks made single."""
     stream = io.StringIO()
-    Console(file=stream, width=160, color_system=None).print(thing)
+    Console(file=stream, width=width, color_system=None).print(thing)
     return [" ".join(line.split()) for line in stream.getvalue().splitlines()]
 
 
@@ -96,6 +96,42 @@ def test_the_answer_for_programs_has_every_path(our_machine: Machine) -> None:
             "0 Gb/s DOWN, 0 Gb/s ACTIVE Ethernet",
             id="two-ports",
         ),
+        pytest.param(machine(hca(1, silent=True)), "uverbs1 does not answer", id="silent"),
+        pytest.param(
+            machine(hca(1, parent=PciAddress("0000:02:00.0"))),
+            "0 Gb/s ACTIVE virtual function of 0000:02:00.0",
+            id="virtual-function",
+        ),
+        pytest.param(
+            machine(hca(1, path=("cpu0", "ffff:ff:01.0"), told_by_file=True)),
+            "switch ffff:ff:01.0 of virtualTopology.xml",
+            id="place-that-the-file-tells",
+        ),
+        pytest.param(
+            machine(hca(1, path=("pci0000:80", "0000:80:05.5", "pci10000:00"))), "pci10000:00", id="below-a-vmd"
+        ),
+        pytest.param(
+            machine(hca(1, ports=(port(PortState.DOWN, phys_state="Polling"),))), "DOWN (Polling)", id="no-cable"
+        ),
+        pytest.param(
+            machine(hca(1, ports=(port(PortState.INIT, phys_state="LinkUp"),))),
+            "INIT (no subnet manager)",
+            id="no-subnet-manager",
+        ),
+        pytest.param(
+            machine(hca(1, ports=(port(PortState.INIT, sm_lid=1),))), "0 Gb/s INIT", id="subnet-manager-at-work"
+        ),
+        pytest.param(machine(hca(0xAB)), "0000:ab:00.0", id="address-that-is-no-emoji"),
+        pytest.param(
+            machine(hca(1), netns_mode=NetnsMode.EXCLUSIVE),
+            reason(Code.NETNS_EXCLUSIVE).sentence,
+            id="namespaces-exclusive",
+        ),
+        pytest.param(
+            machine(hca(1), topology_problem=reason(Code.VIRTUAL_TOPOLOGY_UNREADABLE, detail="it is empty")),
+            "virtualTopology.xml tells nothing: it is empty",
+            id="file-that-tells-nothing",
+        ),
     ],
 )
 def test_odd_machines_are_drawn(seen: Machine, line: str) -> None:
@@ -112,3 +148,25 @@ def test_gpus_are_counted_by_address(our_machine: Machine) -> None:
     """GPU0 is the one of the lowest address, as NVIDIA's tools count."""
     names = gpu_names(our_machine)
     assert (names["0000:18:00.0"], names["0000:da:00.0"]) == ("GPU0", "GPU7")
+
+
+def test_a_matrix_of_many_hcas_comes_in_pieces() -> None:
+    """Sixteen HCAs do not fit beside each other on a usual terminal, and no cell may be cut off."""
+    gpus = tuple(gpu(0x20 + number, ("pci0000:20",)) for number in range(8))
+    lines = _drawn(picture(machine(*map(hca, range(16)), gpus=gpus)), width=80)
+    headers = [line.split() for line in lines if line.startswith("mlx5_")]
+    assert headers == [[f"mlx5_{number}" for number in piece] for piece in (range(8), range(8, 16))]
+    assert [len(line.split()) for line in lines if line.startswith("GPU")] == [9] * 16
+
+
+def test_reasons_of_one_kind_are_told_together() -> None:
+    """Of a hundred functions without a driver three are named, with one remedy."""
+    alike = tuple(
+        Excluded(name=str(number), reason=reason(Code.NO_DRIVER, address=f"0000:16:00.{number}", parent=""))
+        for number in range(8)
+    )
+    lines = _drawn(picture(machine(excluded=(*alike, _BOND))))
+    told = [line for line in lines if "has no driver" in line]
+    assert (len(told), "and 5 more of this kind" in lines) == (3, True)
+    assert len([line for line in lines if line.startswith("nothing, if you use it")]) == 1
+    assert any(line.startswith("mlx5_bond_0") for line in lines)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from railside_agent.settings import descriptions
 from railside_main.agent import main
 
 _PROGRAM = [sys.executable, "-c", "from railside_main.agent import main; raise SystemExit(main())"]
 _SECONDS = 20.0
+_SAID = {"root", "resyncSeconds", "logLevel"}
 
 
 @pytest.fixture(autouse=True)
@@ -33,16 +35,24 @@ def test_config_prints_each_value_and_its_source(
     status = main(["config", "--config", str(file), "--root", "/host"])
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
     assert status == 0
-    assert [
-        ["root", '"/host"', "--root"],
-        ["hostRoot", '""', "default"],
-        ["kubeletDir", '"/var/lib/kubelet"', "default"],
-        ["listenHost", '"127.0.0.1"', "default"],
-        ["listenPort", "9471", "default"],
-        ["resyncSeconds", "5.0", str(file)],
-        ["logLevel", '"debug"', "RAILSIDE_AGENT_LOG_LEVEL"],
-        ["logFormat", '"auto"', "default"],
-    ] == lines
+    told = {key: (value, source) for key, source, value in lines}
+    assert list(descriptions()) == [line[0] for line in lines]
+    assert told["root"] == ('"/host"', "--root")
+    assert told["resyncSeconds"] == ("5.0", str(file))
+    assert told["logLevel"] == ('"debug"', "RAILSIDE_AGENT_LOG_LEVEL")
+    assert {source for key, (_, source) in told.items() if key not in _SAID} == {"default"}
+
+
+def test_config_stays_readable_beside_a_long_value(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Values come last, so that a long one pushes nothing out of sight."""
+    file = tmp_path / "agent.yaml"
+    long = ", ".join(f"example.com/gpu-{number}" for number in range(99))
+    file.write_text(f"gpuResources: [{long}]\n")
+    main(["config", "--config", str(file)])
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines["gpuResources"].split(maxsplit=2)[1] == str(file)
+    assert lines["mode"].endswith(' "label"')
+    assert len(lines["mode"]) < len(str(file)) + 50 < len(lines["gpuResources"])
 
 
 @pytest.mark.parametrize(
@@ -83,12 +93,12 @@ def test_a_bad_command_line_is_status_2(capsys: pytest.CaptureFixture[str], argu
     assert (ended.value.code, "usage: railside-agent" in capsys.readouterr().err) == (2, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_told_to_stop_it_ends_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
-    """SIGTERM and SIGINT end the agent in order."""
+    """SIGTERM, SIGINT and SIGHUP end it in order: the next start reads the settings anew (B-DP-66)."""
     with _started(tmp_path, _free_port()) as agent:
         events = [_event_of(agent)]
-        while events[-1] != "nothing is offered":
+        while events[-1] != "mode":
             events.append(_event_of(agent))
         agent.send_signal(number)
         _, rest = agent.communicate(timeout=_SECONDS)
@@ -113,7 +123,7 @@ def test_a_taken_port_is_a_sentence_and_status_1(tmp_path: Path) -> None:
 @contextmanager
 def _started(root: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
     """The program on a machine without anything."""
-    flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port)]
+    flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port), "--mode", "ib-shared"]
     with subprocess.Popen([*_PROGRAM, "run", *flags], stderr=subprocess.PIPE, text=True) as agent:  # noqa: S603 -- our own program
         try:
             yield agent

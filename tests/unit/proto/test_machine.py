@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from railside_proto.machine import Function, Machine, PathClass, PciAddress, path_class
+from railside_proto.machine import Function, Machine, PathClass, PciAddress, bridges, by_address, path_class
 
 _SWITCH = ("pci0000:15", "0000:15:01.0", "0000:16:00.0")
 _PORT = (*_SWITCH, "0000:17:00.0")
@@ -52,6 +52,29 @@ def test_path_class(one: Function, other: Function, expected: PathClass) -> None
     """The class of a path is that of ``nvidia-smi topo -m``, the same in both directions."""
     assert expected == path_class(one, other)
     assert expected == path_class(other, one)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (_PORT, _PORT[1:]),
+        (("pci0000:15",), ()),
+        ((), ()),
+        (("cpu0", "ffff:ff:01.0"), ("ffff:ff:01.0",)),
+        (("pci0000:80", "0000:80:05.5", "pci10000:00", "10000:00:01.0"), ("10000:00:01.0",)),
+        (("ffff:ff:01.0",), ("ffff:ff:01.0",)),
+    ],
+)
+def test_bridges_are_those_below_the_last_host_bridge(path: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    """A host bridge is no bridge, and what is above one of a controller's own does not join two paths."""
+    assert expected == bridges(path)
+
+
+def test_addresses_sort_as_the_kernel_counts_them() -> None:
+    """A domain of five digits comes after all of four digits, and after devices without a function."""
+    addresses = ["10000:01:00.0", "fffe:01:00.0", "0000:af:00.0", "0000:1a:00.0", "guid:5c25:7303:00a1:4c10"]
+    expected = ["0000:1a:00.0", "0000:af:00.0", "fffe:01:00.0", "guid:5c25:7303:00a1:4c10", "10000:01:00.0"]
+    assert expected == sorted(map(PciAddress, addresses), key=by_address)
 
 
 def test_path_classes_are_ordered_nearest_first() -> None:

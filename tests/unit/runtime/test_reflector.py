@@ -139,6 +139,37 @@ async def test_a_version_that_the_server_forgot_is_listed_again(tmp_path: Path) 
         assert watched.written.events == []
 
 
+async def test_a_version_that_was_forgotten_meanwhile_is_listed_again(tmp_path: Path) -> None:
+    """A watch that is refused with 410 costs a list, and that refusal is no problem either."""
+    async with _watched(tmp_path) as watched:
+        watched.server.put(PODS, "a", colour="red")
+        await watched.level()
+        await watched.server.until_asked(1, watch="1")
+        await watched.server.stop()
+        await watched.until(lambda seen: seen.problem is not None)
+        watched.server.put(PODS, "b", colour="red")
+        watched.server.delete(PODS, "a")
+        watched.server.forget()
+        await watched.server.start()
+        await watched.level()
+        assert ["cannot be reached" in line.get("detail", "") for line in watched.written.lines] == [True, False]
+
+
+@pytest.mark.parametrize(("status", "is_listed_again"), [(429, False), (500, False), (503, False), (403, True)])
+async def test_what_may_pass_costs_no_list(tmp_path: Path, status: int, *, is_listed_again: bool) -> None:
+    """A server that is overloaded or ill is watched from where it was; one that refuses is listed again."""
+    async with _watched(tmp_path) as watched:
+        await watched.server.until_asked(1, watch="1")
+        watched.server.refuse = status
+        watched.server.drop()
+        await watched.until(lambda seen: seen.problem is not None)
+        await watched.server.until_asked(len(watched.server.asked) + 2)
+        watched.server.refuse = 0
+        await watched.level()
+        lists = [one for one in watched.server.asked if "watch" not in one.query]
+        assert is_listed_again == (len(lists) > 1)
+
+
 async def test_a_watch_that_ends_goes_on_where_it_was(tmp_path: Path) -> None:
     """After a cut connection the watch is opened from the last version, without a list."""
     async with _watched(tmp_path) as watched:

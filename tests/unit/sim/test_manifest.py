@@ -56,7 +56,10 @@ def test_raw_lines_take_what_stands_there() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("gpux 1", "the first word is 'gpux'; allowed are numa, gpu, hca, port, pci, rdma_cm, topology, file"),
+        (
+            "gpux 1",
+            "the first word is 'gpux'; allowed are numa, gpu, hca, port, pci, rdma_cm, netns, topology, file",
+        ),
         ("numa 0", "cpus= is missing; allowed is: numa NUMBER cpus=... [distances=...] [memory_kb=...]"),
         ("numa 0 1 cpus=0", "2 words without = where 1 belong; allowed is: numa NUMBER"),
         ("numa 0 cpus=0 colour=red", "colour= is not known here; allowed is: numa NUMBER"),
@@ -82,6 +85,8 @@ def test_raw_lines_take_what_stands_there() -> None:
             f"{HCA}\nport mlx5_0 1 link=Ethernet state=UP",
             "state is 'UP'; allowed are NOP, DOWN, INIT, ARMED, ACTIVE",
         ),
+        ("netns none", "the mode is 'none'; allowed are shared, exclusive"),
+        (f"{HCA} told=x", "told is 'x'; allowed is a form such as 0/ffff:ff:01.0"),
         ("rdma_cm 10", "rdma_cm is '10'; allowed is a form such as 10:58"),
         ("without /sys", "the path is '/sys'; allowed is a path below the root, without a leading /"),
         ('file sys/x "a', "No closing quotation; allowed are words and paired quotes"),

@@ -218,3 +218,31 @@ def test_a_machine_without_rdma(tmp_path: Path) -> None:
     """Without RDMA devices there is no class infiniband at all, as where no driver is loaded."""
     write_tree(parse_manifest("numa 0 cpus=0"), tmp_path)
     assert not (tmp_path / "sys/class").exists()
+
+
+def test_a_controller_with_a_host_bridge_below_it(tmp_path: Path) -> None:
+    """A VMD controller is a function of its own, and the host bridge below it is only a folder."""
+    path = "pci0000:80/0000:80:05.5/pci10000:00/10000:00:01.0/10000:01:00.0"
+    write_tree(parse_manifest(HCA.replace("pci0000:15/0000:15:01.0/0000:16:00.0", path)), tmp_path)
+    bus = tmp_path / "sys/bus/pci/devices"
+    assert sorted(link.name for link in bus.iterdir()) == ["0000:80:05.5", "10000:00:01.0", "10000:01:00.0"]
+    assert [text(bus / name / "class") for name in ("0000:80:05.5", "10000:00:01.0")] == ["0x010400", "0x060400"]
+    assert (bus / "10000:01:00.0").resolve().relative_to(tmp_path.resolve()) == Path("sys/devices") / path
+
+
+def test_a_virtual_topology_may_tell_other_than_sysfs(tmp_path: Path) -> None:
+    """A flat machine's file puts a function on the NUMA node and below the switch that its line tells."""
+    manifest = "numa 0 cpus=0\nnuma 1 cpus=1\ntopology\n" + HCA.replace("numa=0", "numa=-1 told=1/ffff:ff:01.0")
+    write_tree(parse_manifest(manifest), tmp_path)
+    lines = text(tmp_path / "var/run/nvidia-topologyd/virtualTopology.xml").splitlines()
+    order = [
+        next(at for at, line in enumerate(lines) if word in line) for word in ('numaid="1"', "ffff:ff", "16:00.0")
+    ]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(("line", "mode"), [("", "Y"), ("netns shared", "Y"), ("netns exclusive", "N")])
+def test_the_mode_of_network_namespaces(tmp_path: Path, line: str, mode: str) -> None:
+    """A kernel with RDMA shows the mode as a yes or no to sharing."""
+    write_tree(parse_manifest(HCA + line), tmp_path)
+    assert text(tmp_path / "sys/module/ib_core/parameters/netns_mode") == mode

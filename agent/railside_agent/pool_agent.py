@@ -1,0 +1,167 @@
+"""What serves one pool, put together: its outlook, its containers' starts, its list, its plugin, its registration.
+
+It must hold no decision.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal, Never
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from railside_agent.allocate_starts import AllocateStarts
+from railside_agent.container_edits import Style
+from railside_agent.cross_check import disagreements
+from railside_agent.device_dirs import DeviceDirectories
+from railside_agent.device_nodes import DeviceNodes
+from railside_agent.holders import Checkpoint
+from railside_agent.mode import ModeDecision
+from railside_agent.offering import Offering
+from railside_agent.outlook import Outlook, Sight
+from railside_agent.plugin import DevicePlugin
+from railside_agent.pod_resources import NodeHoldings
+from railside_agent.pool_rules import PoolRules
+from railside_agent.recorder import Recorder
+from railside_agent.registration import Registrar
+from railside_agent.seats import Offer, wants_registration
+from railside_agent.start_decision import StartDecision
+from railside_agent.starts import ContainerStarts, Place
+from railside_agent.state_file import StateFile
+from railside_agent.status import PoolView
+from railside_agent.teller import Teller
+from railside_agent.tidings import Tiding, of_cross_check, of_deal, of_health, of_mode, of_restart, of_start
+from railside_proto.pool import Binding
+from railside_runtime.waiting import first_of
+
+
+class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the settings say of one pool."""
+
+    rules: PoolRules
+    style: Style
+    binding: Literal["start", "allocate"]
+    root: Path
+    kubelet_dir: Path
+    conflicting: tuple[str, ...]
+
+
+_STARTS: Final = {"start": ContainerStarts, "allocate": AllocateStarts}
+
+
+CALM_SECONDS: Final = 0.05
+"""How long a new list waits at most for calls of the kubelet that are under way."""
+
+
+class PoolAgent:
+    """One pool of the node."""
+
+    def __init__(
+        self,
+        plan: PoolPlan,
+        *,
+        sight: Sight,
+        nodes: DeviceNodes,
+        teller: Teller,
+        recorder: Recorder,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """Serve ``plan`` on what ``sight`` sees."""
+        self._plan = plan
+        self._sight = sight
+        self._teller = teller
+        self._recorder = recorder
+        self._pool = pool = plan.rules.pool
+        self._outlook = Outlook(plan.rules, sight, recorder)
+        self._starts = _STARTS[plan.binding](
+            Place(pool=pool, root=plan.root, style=plan.style),
+            outlook=self._outlook,
+            directories=DeviceDirectories(plan.root, nodes, pool),
+            in_flight=self._outlook.in_flight,
+            told=self._tell_start,
+            log=log,
+        )
+        self._offering = Offering(
+            self._outlook,
+            starts=self._starts,
+            state=StateFile(plan.root, pool, log),
+            restart=self._tell_restart,
+            calm=lambda: self._plugin.settled(CALM_SECONDS),
+            log=log,
+        )
+        self._plugin = DevicePlugin(
+            self._offering.offer,
+            self._starts,
+            heard=self._outlook.heard,
+            dealt=self._tell_deal,
+            preferred=self._note_preference,
+        )
+        self._registrar = Registrar(pool, self._plugin, plan.kubelet_dir, log)
+
+    @property
+    def name(self) -> str:
+        """The pool's."""
+        return self._pool.name
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call of the kubelet about a container is under way."""
+        return self._plugin.busy
+
+    async def run(self) -> Never:
+        """Serve until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._offering.run(), name="offering")
+            tasks.create_task(self._keep_registered(), name="registration")
+            tasks.create_task(self._tell_changes(), name="tidings")
+        raise AssertionError("every task of the group runs for ever")
+
+    def view(self) -> PoolView:
+        """The pool as it is now."""
+        state = msgspec.structs.replace(self._registrar.state.value, streams=self._plugin.streams.value)
+        return PoolView(
+            pool=self._pool,
+            mode=self._outlook.mode,
+            offer=self._offering.offer.value,
+            registration=state,
+            bindings=self._starts.bindings.value,
+            wanted=self._is_wanted(self._offering.offer.value),
+        )
+
+    def cross_checked(self, said: NodeHoldings, checkpoint: Checkpoint) -> Iterator[Tiding]:
+        """Where the kubelet's account of this pool's holders is another than its checkpoint."""
+        found = disagreements(said, checkpoint, self._sight.pods.value, self._pool.resource)
+        return map(of_cross_check, found)
+
+    def _is_wanted(self, offer: Offer) -> bool:
+        return wants_registration(offer, self._outlook.mode.mode)
+
+    async def _keep_registered(self) -> Never:
+        """Be registered while there is something of ours: before and behind that, another plugin is left alone."""
+        offer = self._offering.offer
+        while True:
+            await offer.until(self._is_wanted)
+            await first_of(self._registrar.run(), offer.until(lambda now: not self._is_wanted(now)))
+            await self._registrar.rest()
+
+    async def _tell_changes(self) -> Never:
+        before, mode = Offer(), None
+        async for offer in self._offering.offer.changes():
+            now: ModeDecision = self._outlook.mode
+            self._teller.tell((*of_mode(mode, now), *of_health(before, offer)))
+            before, mode = offer, now
+        raise AssertionError("a cell's changes have no end")
+
+    def _tell_start(self, decision: StartDecision) -> None:
+        self._teller.tell(of_start(decision, self._sight.pods.value, self._plan.conflicting))
+
+    def _tell_restart(self, binding: Binding) -> None:
+        self._teller.tell((of_restart(binding),))
+
+    def _note_preference(self, seats: tuple[str, ...]) -> None:
+        self._recorder.note("GetPreferredAllocation", pool=self.name, seats=seats)
+
+    def _tell_deal(self, seats: tuple[str, ...]) -> None:
+        self._recorder.note("Allocate", pool=self.name, seats=seats)
+        self._teller.tell(of_deal(seats, self._starts.bindings.value, self._sight.pods.value))

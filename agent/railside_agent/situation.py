@@ -1,0 +1,77 @@
+"""Everything that one decision about a pool rests on, at one moment. It must not decide anything."""
+
+import msgspec
+
+from railside_agent.holders import Checkpoint, Entry, HeldId
+from railside_agent.rules import TopologyPolicy
+from railside_agent.seat_names import node_of, zone_of
+from railside_proto.machine import Machine, PciAddress
+from railside_proto.pool import Binding, Mode
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known now."""
+
+    machine: Machine | None = None
+    """None before the first look."""
+    checkpoint: Checkpoint | None = Checkpoint()
+    """None where the kubelet's file makes no sense; see ``believed``."""
+    doubtful: bool = False
+    """Whether the checkpoint is an old one or a guess: nothing that was listed may go then."""
+    bindings: tuple[Binding, ...] = ()
+    """What is laid out for containers."""
+    mode: Mode | None = Mode.IB_SHARED
+    """None where nobody chose one: then nothing new is offered."""
+    ended: frozenset[str] = frozenset()
+    """UIDs of pods that are known to be over, though the kubelet's checkpoint may still name them."""
+    in_flight: frozenset[str] = frozenset()
+    """Ids of calls that the kubelet has under way, or that its checkpoint cannot show yet."""
+    claimed_gpus: frozenset[PciAddress] = frozenset()
+    """GPUs that containers have by resource claims."""
+    policy: TopologyPolicy | None = None
+    """The kubelet's topology manager policy; None where it is not known."""
+    heard_since: float | None = None
+    """When the kubelet took the present registration."""
+    now: float = 0.0
+    """Seconds of a clock that never goes back."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An id as it was last listed."""
+
+    id: str
+    numa_nodes: tuple[int, ...] = ()
+    held: bool = False
+    unhealthy_since: float | None = None
+
+
+def believed(now: Situation, last_good: Checkpoint | None, listed: tuple[Listed, ...], resource: str) -> Situation:
+    """``now`` with a checkpoint in any case: the ``last_good`` one, else what the bindings and the list tell."""
+    if now.checkpoint is not None:
+        return now
+    held = (HeldId(id=one.id, numa_nodes=one.numa_nodes) for one in listed if one.held)
+    guess = (
+        *(_entry(one.pod, tuple(map(_recorded, one.seats)), resource) for one in now.bindings),
+        *(_entry(None, (one,), resource) for one in held),
+    )
+    return msgspec.structs.replace(now, checkpoint=last_good or Checkpoint(entries=guess), doubtful=True)
+
+
+def without_holders(now: Situation, seats: tuple[str, ...], resource: str) -> Situation:
+    """``now`` at the moment when ``seats`` are dealt: whoever the checkpoint still names for them has ended.
+
+    The kubelet writes its checkpoint when the container's other resources are dealt, too.
+    """
+    checkpoint = now.checkpoint or Checkpoint()
+    entries = tuple(
+        one for one in checkpoint.entries if one.resource != resource or set(seats).isdisjoint(one.names)
+    )
+    return msgspec.structs.replace(now, checkpoint=msgspec.structs.replace(checkpoint, entries=entries))
+
+
+def _recorded(seat: str) -> HeldId:
+    return HeldId(id=seat, numa_nodes=node_of(zone_of(seat)))
+
+
+def _entry(pod: str | None, ids: tuple[HeldId, ...], resource: str) -> Entry:
+    return Entry(pod=pod or "", container="", resource=resource, ids=ids)

@@ -1,0 +1,93 @@
+"""What happens at one start of a container: what is known of it, what it gets, and what is worth telling.
+
+One pure step, so that a start from the field can be decided again at a desk. It must not touch files.
+"""
+
+from typing import Self
+
+import msgspec
+
+from railside_agent.binding import Bound, Refused, bind, farther_than_needed
+from railside_agent.container_start import ContainerStart, container_start, held_gpus
+from railside_agent.health import sound_hca
+from railside_agent.rules import Rules
+from railside_agent.seats import Books, followed
+from railside_agent.situation import Situation, believed, without_holders
+from railside_agent.usage import usage
+from railside_proto.machine import Machine, PathClass
+from railside_proto.pool import Binding, Pool
+from railside_proto.reasons import Code, Reason, reason
+
+
+class StartDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one start."""
+
+    start: ContainerStart
+    outcome: Bound | Refused
+    farther: Reason | None = None
+    """What kept a GPU's HCA farther off than the node could have given."""
+
+    @classmethod
+    def refusal(cls, seats: tuple[str, ...], why: Reason) -> Self:
+        """A start that came to nothing before anything could be decided."""
+        return cls(start=ContainerStart(seats=seats), outcome=Refused(reason=why))
+
+
+Enforced = dict[str, PathClass]
+"""The farthest path that a pod's annotations tolerate, by the pod's UID: beyond that it does not start."""
+
+
+def decide_start(
+    seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules, *, enforced: Enforced
+) -> StartDecision:
+    """Bind ``seats`` in situation ``now``, the checkpoint of which was read for this start."""
+    now = believed(now, books.checkpoint, books.listed, pool.resource)
+    used = usage(now, followed(now, books, pool), pool, rules, hinted_before=books.hinted)
+    start = container_start(seats, now, pool, rules)
+    gpus = now.machine.gpus if now.machine else ()
+    outcome = bind(start, used, held_gpus(now, rules), gpus)
+    if isinstance(outcome, Refused):
+        return StartDecision(start=start, outcome=outcome)
+    refusal = _too_far(outcome, enforced.get(start.pod or ""))
+    if refusal is not None:
+        return StartDecision(start=start, outcome=refusal)
+    return StartDecision(start=start, outcome=outcome, farther=farther_than_needed(outcome, start, used))
+
+
+def decide_deal(seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules) -> StartDecision:
+    """Bind ``seats`` when they are dealt: whose they are, and which GPUs go with them, nobody can know yet."""
+    now = believed(now, books.checkpoint, books.listed, pool.resource)
+    return decide_start(seats, without_holders(now, seats, pool.resource), books, pool, rules, enforced={})
+
+
+def kept_as_dealt(decision: StartDecision, dealt: Binding | None, machine: Machine, pool: Pool) -> StartDecision:
+    """``decision`` for a container that has HCAs for good: no other can take the place of one that is ill."""
+    for seat, address in zip(dealt.seats, dealt.hcas, strict=True) if dealt else ():
+        found = sound_hca(address, machine, pool.selector.link_layer)
+        if isinstance(found, Reason):
+            why = reason(Code.HCA_NOT_SOUND, seat=seat, device=address, detail=found.sentence)
+            return StartDecision(start=decision.start, outcome=Refused(reason=why))
+    return decision
+
+
+def renewed(binding: Binding, machine: Machine) -> StartDecision | None:
+    """What a container that is bound gets when its HCAs are called otherwise by now; None where one is gone."""
+    here = {hca.address: hca for hca in machine.hcas}
+    if not all(address in here for address in binding.hcas):
+        return None
+    hcas = tuple(here[address] for address in binding.hcas)
+    served = {pair.gpu for pair in binding.pairs}
+    gpus = tuple(gpu for gpu in machine.gpus if gpu.address in served)
+    return StartDecision(
+        start=ContainerStart(seats=binding.seats, pod=binding.pod, gpus=gpus),
+        outcome=Bound(seats=binding.seats, hcas=hcas, pod=binding.pod, pairs=binding.pairs),
+    )
+
+
+def _too_far(bound: Bound, tolerated: PathClass | None) -> Refused | None:
+    if tolerated is None:
+        return None
+    far = next((pair for pair in bound.pairs if pair.path > tolerated), None)
+    if far is None:
+        return None
+    return Refused(reason=reason(Code.LOCALITY_NOT_MET, wanted=tolerated.name, gpu=far.gpu, path=far.path.name))

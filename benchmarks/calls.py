@@ -1,0 +1,200 @@
+"""The kubelet's three calls about a container, by a client that calls one after the other.
+
+Pods come and go on a full node: each takes a seat of another, is dealt it, stands in the checkpoint, and starts.
+Between two pods the agent is left in peace for a moment, as pods come seconds apart. It must not call at once what
+the kubelet calls one after the other.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from benchmarks import replaying
+from benchmarks.bed import HCAS, Bed, bed
+from benchmarks.figures import Figure, Goal, floor, spread
+from benchmarks.files_alone import FilesAlone
+from benchmarks.pods import Node
+from benchmarks.programs import agent_program, module_program
+from benchmarks.start_up import taking_turns
+from railside_agent.flight_ring import recorded
+from railside_proto.names import RECORDER_DIR
+from railside_sim.plugin_client import PluginClient
+
+_PODS: Final = {"short": 200, "full": 1000}
+_CHOICES: Final = {"short": 200, "full": 1000}
+_FULL_NODE_SHARES: Final = 16
+_MOST_SHARES: Final = 128
+_CHECKPOINT_BYTES: Final = 100_000
+_PEACE_SECONDS: Final = 0.02
+
+_EMPTY_CALL: Final = "an empty unary call of grpclib to a plugin that does nothing, on a unix socket"
+_FILES: Final = "the same files alone: checkpoint read, folder, nodes and three texts made, link renamed"
+
+
+class Times(msgspec.Struct):
+    """Samples of pods on one node, in milliseconds."""
+
+    dealt: list[float]
+    dealt_floor: list[float]
+    started: list[float]
+    started_floor: list[float]
+    checkpoint_bytes: int = 0
+
+
+class Clients(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's plugin and the one that does nothing, both in processes of their own."""
+
+    node: Bed
+    agent: PluginClient
+    nothing: PluginClient
+
+
+async def measure(profile: str) -> list[Figure]:
+    """The figures."""
+    async with _clients(shares=1) as clients:
+        few = await _pods(clients, _PODS[profile], bytes_at_least=0)
+        # Behind its back: the recorder writes in a thread.
+        recording = await asyncio.to_thread(recorded, clients.node.root / RECORDER_DIR)
+    async with _clients(shares=_FULL_NODE_SHARES) as clients:
+        many = await _pods(clients, _PODS[profile], bytes_at_least=_CHECKPOINT_BYTES)
+    async with _clients(shares=_MOST_SHARES) as clients:
+        choices, echoes = await _choices(clients, _CHOICES[profile])
+    return [
+        _allocate(few, f"{HCAS} pods on {HCAS} HCAs"),
+        _choose(choices, echoes),
+        _start(few, f"{HCAS} containers bound"),
+        _start(
+            many, f"{HCAS * _FULL_NODE_SHARES} containers bound, {many.checkpoint_bytes // 1000} kB of checkpoint"
+        ),
+        await asyncio.to_thread(replaying.figure, recording),
+    ]
+
+
+def _allocate(times: Times, where: str) -> Figure:
+    return Figure(
+        group="Calls of the kubelet",
+        what=f"Allocate, {where}",
+        unit="ms",
+        spread=spread(times.dealt),
+        floor=floor(_EMPTY_CALL, times.dealt_floor, times.dealt),
+        goals=(Goal(of="p99", most=2),),
+        note="with the client's part; it takes the seat's last container away and makes the new one's folder",
+    )
+
+
+def _choose(choices: list[float], echoes: list[float]) -> Figure:
+    return Figure(
+        group="Calls of the kubelet",
+        what=f"GetPreferredAllocation, 1 to {HCAS} of {HCAS * _MOST_SHARES} seats",
+        unit="ms",
+        spread=spread(choices),
+        floor=floor("the same call to a plugin that answers with the first seats", echoes, choices),
+        goals=(Goal(of="p99", most=3),),
+        note="with the client's part, which packs as many names",
+    )
+
+
+def _start(times: Times, where: str) -> Figure:
+    return Figure(
+        group="Calls of the kubelet",
+        what=f"PreStartContainer, {where}",
+        unit="ms",
+        spread=spread(times.started),
+        floor=floor(_FILES, times.started_floor, times.started),
+        goals=(Goal(of="median", most=2), Goal(of="p99", most=25)),
+        note="with the client's part and the call itself, of which the floor has none (see that of Allocate);"
+        " the checkpoint was written just before, so the agent's watch reads it, too",
+    )
+
+
+@contextlib.asynccontextmanager
+async def _clients(*, shares: int) -> AsyncIterator[Clients]:
+    async with bed() as node:
+        mode = "ib-shared-multi" if shares > 1 else "ib-shared"
+        settings = node.set_to(mode=mode, shares_per_hca=shares)
+        echo = node.root / "echo.sock"
+        async with agent_program(settings), module_program("echo", str(echo)):
+            await node.listed(HCAS * shares)
+            clients = Clients(node=node, agent=PluginClient(node.plugin), nothing=PluginClient(echo))
+            await clients.agent.connect()
+            await clients.nothing.connect()
+            try:
+                yield clients
+            finally:
+                clients.agent.close()
+                clients.nothing.close()
+
+
+async def _pods(clients: Clients, count: int, *, bytes_at_least: int) -> Times:
+    """``count`` pods on a node that is full already."""
+    seats = [one.id for one in clients.node.kubelet.listed()]
+    pods = Node(seats, clients.node.checkpoint, bytes_at_least=bytes_at_least)
+    files = FilesAlone(clients.node.root / "alone", clients.node.checkpoint)
+    coming = pods.next_pods()
+    for _ in seats:
+        await _pod(clients, next(coming), pods)
+    times = Times([], [], [], [])
+    for number in range(count):
+        seat = next(coming)
+        swap = number % 2 == 1
+        dealt, dealt_floor = await _both(_deal(clients.agent, seat), clients.nothing.connect, swap=swap)
+        times.checkpoint_bytes = await asyncio.to_thread(pods.write)
+        started, started_floor = await _both(_begin(clients.agent, seat), files.run, swap=swap)
+        times.dealt.append(dealt)
+        times.dealt_floor.append(dealt_floor)
+        times.started.append(started)
+        times.started_floor.append(started_floor)
+        await asyncio.sleep(_PEACE_SECONDS)
+    return times
+
+
+async def _pod(clients: Clients, seat: str, pods: Node) -> None:
+    await clients.agent.allocate([seat])
+    await asyncio.to_thread(pods.write)
+    await clients.agent.pre_start([seat])
+
+
+async def _choices(clients: Clients, count: int) -> tuple[list[float], list[float]]:
+    every = sorted(one.id for one in clients.node.kubelet.listed())
+    sizes = [number % HCAS + 1 for number in range(count)]
+
+    def asking(client: PluginClient, sizes: Sequence[int]) -> Callable[[], Awaitable[float]]:
+        left = iter(sizes)
+
+        async def ask() -> float:
+            size = next(left)
+            return await _timed(lambda: client.preferred(every, (), size))
+
+        return ask
+
+    return await taking_turns(asking(clients.agent, sizes), asking(clients.nothing, sizes), count)
+
+
+Call = Callable[[], Awaitable[object]]
+
+
+def _deal(client: PluginClient, seat: str) -> Call:
+    return lambda: client.allocate([seat])
+
+
+def _begin(client: PluginClient, seat: str) -> Call:
+    return lambda: client.pre_start([seat])
+
+
+async def _both(one: Call, least: Call, *, swap: bool) -> tuple[float, float]:
+    """How long both take, one behind the other, in turns the other way round."""
+    if swap:
+        of_least = await _timed(least)
+        return await _timed(one), of_least
+    of_one = await _timed(one)
+    return of_one, await _timed(least)
+
+
+async def _timed(call: Call) -> float:
+    began = time.perf_counter()
+    await call()
+    return (time.perf_counter() - began) * 1000

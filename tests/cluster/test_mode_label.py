@@ -1,0 +1,99 @@
+"""The node's label on real programs: it picks the mode at once, and no pod is hurt by its change.
+
+It answers for what the real API server, scheduler and kubelet make of it. It must not test each decision.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness import waiting
+from harness.cluster import Cluster
+from harness.kubectl import Kubectl
+from harness.kubelet import NodeSettings
+from harness.objects import Node, Pod
+from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from railside_proto.names import MODE_LABEL
+from test_document import end_first_process, example_pod, main_container, remove, uverbs_inside
+
+SHARES = 8 * 16
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
+    """The agent on a node that has the hardware and no mode."""
+    with installed_agent(cluster, NodeSettings(numa=2, policy="best-effort", labels=HARDWARE)) as installed:
+        yield installed
+
+
+@contextmanager
+def running(kubectl: Kubectl, *names: str) -> Iterator[None]:
+    """Pods like the document's, that run."""
+    try:
+        kubectl.apply(*map(example_pod, names))
+        for name in names:
+            kubectl.wait(Pod, name, lambda pod: pod.running)
+        yield
+    finally:
+        remove(kubectl, *names)
+
+
+def label(agent: InstalledAgent, mode: str | None) -> None:
+    """Put the label on the node, or take it off."""
+    change = f"{MODE_LABEL}-" if mode is None else f"{MODE_LABEL}={mode}"
+    agent.cluster.kubectl("label", "node", agent.node.name, "--overwrite", change)
+
+
+def allocatable(agent: InstalledAgent, count: int) -> None:
+    """Return when the node has ``count`` to give."""
+    agent.cluster.kubectl.wait(Node, agent.node.name, lambda node: offered(node)[1] == count)
+
+
+def test_without_the_label_nothing_is_registered(agent: InstalledAgent) -> None:
+    """An agent on a node that nobody chose a mode for is ready, offers nothing, and says why."""
+    status = agent.status()
+
+    assert status["notReady"] == []
+    assert status["nothingOffered"]["code"] == "NoModeLabel"
+    assert not agent.pool()["registration"]["registered"]
+
+
+def test_the_label_switches_the_mode_under_pods(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Both modes and back, live: pods keep their containers and HCAs, and no HCA is offered beyond its share."""
+    label(agent, "ib-shared")
+    allocatable(agent, 8)
+    with running(kubectl, "first"):
+        before = main_container(kubectl.wait(Pod, "first", lambda pod: pod.running)).container_id
+        own = uverbs_inside(kubectl, "first")
+        label(agent, "ib-shared-multi")
+        allocatable(agent, SHARES)
+        with running(kubectl, "second", "third"):
+            label(agent, "ib-shared")
+            # Three seats are held; each HCA that nobody holds has one more.
+            busy = {own, uverbs_inside(kubectl, "second"), uverbs_inside(kubectl, "third")}
+            allocatable(agent, 3 + 8 - len(busy))
+        waiting.until(lambda: len(agent.containers()) == 1, "one container to be left")
+        allocatable(agent, 8)
+        end_first_process(kubectl, "first")
+        after = kubectl.wait(Pod, "first", lambda pod: pod.running and main_container(pod).restart_count == 1)
+
+        assert before != main_container(after).container_id
+        assert own == uverbs_inside(kubectl, "first")
+
+
+def test_a_label_that_goes_leaves_what_is_held(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Without its label a node offers what is held and no more; an unknown value changes nothing and is told."""
+    label(agent, "ib-shared")
+    allocatable(agent, 8)
+    with running(kubectl, "holder"):
+        label(agent, "ib-exclusive")
+        waiting.until(lambda: agent.pool()["mode"]["reason"] is not None, "the value to be seen")
+        told = agent.pool()["mode"]
+        label(agent, None)
+        allocatable(agent, 1)
+        end_first_process(kubectl, "holder")
+        kubectl.wait(Pod, "holder", lambda pod: pod.running and main_container(pod).restart_count == 1)
+
+    assert (told["mode"], told["reason"]["code"]) == ("ib-shared", "ModeLabelUnknown")
+    waiting.until(lambda: not agent.pool()["registration"]["registered"], "the agent to let go")

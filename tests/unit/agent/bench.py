@@ -1,0 +1,130 @@
+"""A pool's starts below a root, with an outlook that a test sets. It must not decide anything itself."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from tests.unit.agent.situations import POOL, RULES, entry, placed, situation
+from tests.unit.builders import LogLines
+
+from railside_agent.container_edits import Style, allocation_key
+from railside_agent.device_dirs import DeviceDirectories
+from railside_agent.inventory import LookError
+from railside_agent.seats import Books
+from railside_agent.situation import Situation
+from railside_agent.start_decision import StartDecision, decide_deal, decide_start
+from railside_agent.starts import ContainerStarts, Place
+from railside_proto.machine import DeviceNode, Hca, Machine
+from railside_proto.pool import Binding, Pool
+from railside_runtime.cell import Cell
+from railside_sim.stand_in_nodes import StandInNodes
+
+SEATS = ("n0-s0",)
+LONGEST_BLOCK_SECONDS = 5
+"""So that a test that fails does not hang the suite."""
+
+
+class FakeOutlook:
+    """Decides on ``now``, and a look makes ``newer`` of it what is known."""
+
+    def __init__(self, now: Situation, in_flight: Cell[frozenset[str]]) -> None:
+        self.now = now
+        self._in_flight = in_flight
+        self.newer: Situation | None = None
+        self.present: Callable[[tuple[Hca, ...]], bool] = lambda _: True
+        self.look_problem: str | None = None
+        self.asked: list[str] = []
+        self.answers = threading.Event()
+        self.answers.set()
+
+    async def refresh(self) -> None:
+        self.asked.append("refresh")
+
+    async def look(self) -> object:
+        self.asked.append("look")
+        if self.look_problem is not None:
+            raise LookError(self.look_problem)
+        self.now = self.newer or self.now
+        return self.now.machine
+
+    def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        now = self._asked("decide", bindings)
+        return decide_start(seats, now, Books(), POOL, RULES, enforced={}), now.machine or Machine()
+
+    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+        now = self._asked("decide_deal", bindings)
+        return decide_deal(seats, now, Books(), POOL, RULES), now.machine or Machine()
+
+    def is_present(self, hcas: tuple[Hca, ...]) -> bool:
+        return self.present(hcas)
+
+    def _asked(self, what: str, bindings: tuple[Binding, ...]) -> Situation:
+        self.asked.append(what)
+        self.answers.wait(LONGEST_BLOCK_SECONDS)
+        return msgspec.structs.replace(self.now, bindings=bindings, in_flight=self._in_flight.value)
+
+
+class FullDisk(StandInNodes):
+    """Makes no node."""
+
+    def make(self, path: Path, node: DeviceNode) -> None:
+        raise OSError(28, "No space left on device", str(path), None, node.name)
+
+
+class Directories(DeviceDirectories):
+    """Says when it has closed a container's folder; refuses to while ``stuck``."""
+
+    def __init__(self, root: Path, nodes: StandInNodes, pool: Pool) -> None:
+        super().__init__(root, nodes, pool)
+        self.closed = threading.Semaphore(0)
+        self.stuck = False
+
+    def close(self, key: str) -> None:
+        if self.stuck:
+            raise OSError(30, "Read-only file system", key)
+        super().close(key)
+        self.closed.release()
+
+
+class Bench:
+    """Starts of one pool, and what they told."""
+
+    def __init__(
+        self,
+        root: Path,
+        written: LogLines,
+        *,
+        kind: type[ContainerStarts] = ContainerStarts,
+        nodes: StandInNodes | None = None,
+    ) -> None:
+        self.root = root
+        self.told: list[StartDecision] = []
+        self.in_flight: Cell[frozenset[str]] = Cell(frozenset())
+        now = situation(placed(1), placed(2), entries=[entry("p", *SEATS)])
+        self.outlook = FakeOutlook(now, self.in_flight)
+        self.directories = Directories(root, nodes or StandInNodes(), POOL)
+        self.starts = kind(
+            Place(pool=POOL, root=root, style=Style()),
+            outlook=self.outlook,
+            directories=self.directories,
+            in_flight=self.in_flight,
+            told=self.told.append,
+            log=written.log,
+        )
+
+    def know(self, *hcas: Hca, **facts: object) -> None:
+        """What is known from now on: ``hcas``, and what was known of everything else unless told."""
+        self.outlook.now = msgspec.structs.replace(self.outlook.now, machine=situation(*hcas).machine, **facts)
+
+    def folder(self, *seats: str) -> Path:
+        return self.root / "run/railside/alloc" / allocation_key(POOL, seats)
+
+    async def found(self, *seats: str) -> list[str]:
+        """Nodes that a start of the container would find."""
+        return await asyncio.to_thread(_names_in, self.folder(*seats) / "ib")
+
+
+def _names_in(link: Path) -> list[str]:
+    return sorted(path.name for path in link.iterdir()) if link.is_symlink() else []

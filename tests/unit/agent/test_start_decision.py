@@ -1,0 +1,141 @@
+import msgspec
+import pytest
+from tests.unit.agent.situations import (
+    POOL,
+    RULES,
+    address,
+    beside,
+    binding,
+    entry,
+    gpus_of,
+    placed,
+    situation,
+)
+from tests.unit.builders import hca, machine, port
+
+from railside_agent.binding import Bound, Refused
+from railside_agent.holders import Checkpoint
+from railside_agent.seats import Books
+from railside_agent.situation import Situation
+from railside_agent.soundness import Course
+from railside_agent.start_decision import Enforced, StartDecision, decide_start, renewed
+from railside_proto.machine import PathClass, PortState
+from railside_proto.pool import Binding, Pair
+from railside_proto.reasons import Code, reason
+
+_HCAS = (placed(1), placed(2), placed(3, 1))
+_TRAIN = (entry("p", "n0-s0"), gpus_of("p", "GPU-3"))
+_FAR = situation(*_HCAS, gpus=(beside(1), beside(3, 1)), entries=_TRAIN)
+
+
+def _decide(now: Situation, enforced: Enforced | None = None, books: Books | None = None) -> StartDecision:
+    return decide_start(("n0-s0",), now, books or Books(), POOL, RULES, enforced=enforced or {})
+
+
+def _code(decision: StartDecision) -> Code | None:
+    return decision.outcome.reason.code if isinstance(decision.outcome, Refused) else None
+
+
+def test_a_start_is_decided_and_explained() -> None:
+    """The decision names pod and GPUs, the HCA, and what kept it farther off than it could be."""
+    decision = _decide(_FAR)
+    assert isinstance(decision.outcome, Bound)
+    assert ("p", [beside(3, 1)], Binding) == (
+        decision.start.pod,
+        list(decision.start.gpus),
+        type(decision.outcome.binding),
+    )
+    assert decision.farther is not None
+    assert decision.farther.code is Code.FARTHER_THAN_NEEDED
+
+
+@pytest.mark.parametrize(
+    ("enforced", "code"),
+    [
+        pytest.param({}, None, id="nothing"),
+        pytest.param({"p": PathClass.PXB}, Code.LOCALITY_NOT_MET, id="pcie"),
+        pytest.param({"p": PathClass.NODE}, Code.LOCALITY_NOT_MET, id="numa"),
+        pytest.param({"p": PathClass.SYS}, None, id="just-as-far"),
+        pytest.param({"q": PathClass.PXB}, None, id="another-pod"),
+    ],
+)
+def test_what_a_pod_insists_on_is_kept(enforced: Enforced, code: Code | None) -> None:
+    """A pod that had rather not start than have its HCA farther off does not start."""
+    assert code == _code(_decide(_FAR, enforced))
+
+
+def test_the_refusal_names_the_gpu_and_both_distances() -> None:
+    """Whoever reads it knows what was wanted and what there is."""
+    outcome = _decide(_FAR, {"p": PathClass.PXB}).outcome
+    expected = reason(Code.LOCALITY_NOT_MET, wanted="PXB", gpu=beside(3, 1).address, path="SYS")
+    assert Refused(reason=expected) == outcome
+
+
+def test_a_pod_without_gpus_has_nothing_to_insist_on() -> None:
+    """Nearness is between HCAs and GPUs: without a GPU a pod starts."""
+    now = situation(*_HCAS, entries=_TRAIN[:1])
+    assert _code(_decide(now, {"p": PathClass.PXB})) is None
+
+
+def test_near_enough_is_not_refused() -> None:
+    """A pod that insists gets the HCA that is near enough."""
+    now = situation(*_HCAS, gpus=(beside(1), beside(2)), entries=(entry("p", "n0-s0"), gpus_of("p", "GPU-2")))
+    decision = _decide(now, {"p": PathClass.PXB})
+    assert isinstance(decision.outcome, Bound)
+    assert ((address(2),), None) == (decision.outcome.binding.hcas, decision.farther)
+
+
+def test_an_hca_that_fell_ill_since_the_list_is_not_given() -> None:
+    """A start follows the machine of this moment, not the one of the last list (law 8)."""
+    now = situation(placed(1, ports=(port(PortState.DOWN),)), entries=_TRAIN[:1])
+    books = Books(courses={address(1): Course()})
+    assert _code(_decide(now, books=books)) is Code.NO_FREE_HCA
+
+
+def test_an_hca_that_has_just_come_back_is_not_given() -> None:
+    """An HCA that was ill at the last list is still recovering at the start that sees it well (law 8)."""
+    books = Books(courses={address(1): Course(illness=reason(Code.HCA_GONE, address=address(1)), flaps=1)})
+    assert _code(_decide(situation(placed(1), entries=_TRAIN[:1]), books=books)) is Code.NO_FREE_HCA
+
+
+def test_beside_a_torn_checkpoint_the_last_good_one_decides() -> None:
+    """While the kubelet's file makes no sense, whose container it is comes from the last good one."""
+    now = msgspec.structs.replace(_FAR, checkpoint=None)
+    decision = _decide(now, books=Books(checkpoint=Checkpoint(entries=_TRAIN)))
+    assert ("p", [beside(3, 1)]) == (decision.start.pod, list(decision.start.gpus))
+
+
+def test_before_the_first_look_nothing_starts() -> None:
+    """Without a machine there is no HCA to give, and what is known of illness is not forgotten."""
+    now = msgspec.structs.replace(_FAR, machine=None)
+    assert _code(_decide(now)) is Code.NO_FREE_HCA
+
+
+def test_a_refusal_before_anything_was_decided() -> None:
+    """A start that fails outside the core is a refusal of just those seats."""
+    why = reason(Code.LOOK_FAILED, detail="slow")
+    decision = StartDecision.refusal(("a", "b"), why)
+    assert (("a", "b"), Refused(reason=why), None) == (decision.start.seats, decision.outcome, decision.start.pod)
+
+
+_PAIR = Pair(gpu=beside(1).address, hca=address(1), path=PathClass.PIX)
+_BOUND = msgspec.structs.replace(binding("p", n0_s0=1, n0_s1=2), pairs=(_PAIR,))
+
+
+def test_what_is_bound_is_laid_out_under_its_new_names() -> None:
+    """A binding whose HCAs are called otherwise by now is the same binding with today's names (law 9)."""
+    renamed = hca(1, name="mlx5_7", uverbs=hca(9).uverbs)
+    decision = renewed(_BOUND, machine(renamed, hca(2), gpus=(beside(1), beside(2))))
+    assert decision is not None
+    assert isinstance(decision.outcome, Bound)
+    assert ((renamed, hca(2)), _BOUND, (beside(1),)) == (
+        decision.outcome.hcas,
+        decision.outcome.binding,
+        decision.start.gpus,
+    )
+
+
+@pytest.mark.parametrize("here", [(hca(1),), (hca(2),), ()], ids=["second-gone", "first-gone", "both-gone"])
+def test_what_is_bound_to_an_hca_that_is_gone_is_not_renewed(here: tuple[object, ...]) -> None:
+    """With one of its HCAs gone a container finds nothing (law 9)."""
+    assert renewed(_BOUND, machine(*here)) is None  # type: ignore[arg-type]
