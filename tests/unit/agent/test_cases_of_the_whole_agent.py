@@ -61,10 +61,10 @@ async def test_what_an_earlier_life_left_is_held_against_the_node_of_now(node: L
     await node.kubelet.start()
     await asyncio.to_thread(_while_away, node.root, *device_nodes(stays))
     async with node.agent():
-        view = await node.until(
+        await node.until(
             lambda view: tuple(one.seat.id for one in view.pools[0].offer.seats if one.held) == stays.seats
         )
-        assert [one.seats for one in view.pools[0].bindings] == [stays.seats]
+        await node.until(lambda view: [one.seats for one in view.pools[0].bindings] == [stays.seats])
         told = await node.until(lambda view: any(one.reason for one in view.pools[0].offer.seats if one.held))
         (seat,) = (one for one in told.pools[0].offer.seats if one.held)
         assert seat.reason is not None
