@@ -22,6 +22,7 @@ from railside_agent.container_edits import (
     still_true,
 )
 from railside_agent.device_nodes import DeviceNodes
+from railside_agent.own_files import read_own
 from railside_proto.machine import DeviceNode, Machine
 from railside_proto.pool import Binding, Pool
 
@@ -148,7 +149,7 @@ class DeviceDirectories:
 
 def _binding_in(folder: Path) -> Binding | None:
     try:
-        return read_binding((folder / INFO_FOLDER / ALLOCATION_FILE).read_bytes())
+        return read_binding(read_own(folder / INFO_FOLDER / ALLOCATION_FILE))
     except OSError:
         return None
 
