@@ -66,9 +66,8 @@ class ProbeServer:
         def connected() -> asyncio.Protocol:
             return _Full() if len(server.connections) >= MOST_CONNECTIONS else server()
 
-        self._listener = await asyncio.get_running_loop().create_server(
-            connected, host, port, backlog=MOST_CONNECTIONS
-        )
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(connected, host, port, backlog=MOST_CONNECTIONS)
 
     def _application(self) -> web.Application:
         application = web.Application()
