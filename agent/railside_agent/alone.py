@@ -30,7 +30,7 @@ class OnlyAgent:
         self._descriptor: int | None = None
 
     async def until_alone(self) -> None:
-        """Return when no other agent serves the machine. Where no lock can be made, that is told and gone without."""
+        """Return when no other agent serves the machine. Where no lock can be made, that is told instead."""
         told = False
         while True:
             try:
