@@ -68,6 +68,19 @@ class _SlowState(StateFile):
         return super().recall()
 
 
+class _SlowCheckpoint(CheckpointWatch):
+    """A disk that hangs for a moment: who does not wait for it learns nothing."""
+
+    released: asyncio.Event
+
+    async def read_now(self) -> bytes | None:
+        return await super().read_now() if self.released.is_set() else None
+
+    async def read_patiently(self) -> bytes | None:
+        await self.released.wait()
+        return await super().read_patiently()
+
+
 class _Stage:
     """An offering on a machine whose looks, checkpoint and cluster a test sets."""
 
@@ -222,6 +235,19 @@ async def test_nothing_is_listed_before_the_disk_answers(stage: _Stage, written:
         slow.released.set()
         after = await offer.until(lambda now: bool(now.seats))
     assert (Offer(), True) == (before, "n0-s5" in _health(after))
+
+
+async def test_nothing_is_listed_before_the_checkpoint_is_read(stage: _Stage, written: LogLines) -> None:
+    """The first list has the ids that pods hold, however long the kubelet's file takes to read (law 1, law 6)."""
+    await stage.hold(p="n0-s5")
+    slow = _SlowCheckpoint(stage.root, written.log)
+    slow.released = asyncio.Event()
+    stage.outlook.sight.checkpoint = slow
+    stage.see(hca(1))
+    asyncio.get_running_loop().call_later(0.05, slow.released.set)
+    async with stage.running() as offer:
+        first = await offer.until(lambda now: bool(now.seats))
+    assert "n0-s5" in _health(first)
 
 
 async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
