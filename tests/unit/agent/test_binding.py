@@ -27,7 +27,6 @@ from railside_proto.pool import Binding, Mode, Pool
 from railside_proto.reasons import Code
 
 _DOWN = (port(PortState.DOWN),)
-_MULTI = Pool(shares_per_hca=2)
 _TWO_A_ZONE = (placed(1), placed(2), placed(3, 1), placed(4, 1))
 _GPUS = (beside(1), beside(2), beside(3, 1), beside(4, 1))
 
@@ -92,6 +91,13 @@ def test_a_container_gets_hcas_in_the_order_of_its_seats() -> None:
 def test_a_seat_keeps_the_hca_of_its_own_pod(bound: Binding, expected: list[int]) -> None:
     """A container that starts again has its HCA again; a lock of another pod is not kept (B-DP-23)."""
     assert expected == _case("n0-s0", bindings=(bound,)).numbers()
+
+
+def test_in_doubt_the_lock_of_another_pod_is_not_kept_and_not_broken() -> None:
+    """Beside an old checkpoint a seat does not mean the HCA of another pod, which may still run (law 7)."""
+    case = _case("n0-s0", bindings=(binding("old", n0_s0=1),))
+    case.now = msgspec.structs.replace(case.now, doubtful=True)
+    assert case.numbers() == [2]
 
 
 def test_a_kept_hca_beats_a_nearer_one() -> None:
@@ -211,6 +217,13 @@ def test_hcas_are_those_nearest_to_the_gpus(seats: list[str], gpus: list[str], e
     assert expected == sorted(_case(*seats, entries=(gpus_of("p", *gpus),)).numbers())
 
 
+def test_each_gpu_of_a_wide_container_has_its_own_hca_beside_it() -> None:
+    """Where a zone has more HCAs than a container asks for, it gets those beside its GPUs, each of them."""
+    entries = (entry("p", "n0-s0", "n0-s1"), gpus_of("p", "GPU-2", "GPU-3"))
+    now = situation(*map(placed, (1, 2, 3)), gpus=map(beside, (1, 2, 3)), entries=entries)
+    assert sorted(_Case(now=now, seats=("n0-s0", "n0-s1")).numbers()) == [2, 3]
+
+
 def test_pairs_tell_the_path_of_each_gpu() -> None:
     """Which HCA serves which GPU, and how far it is, is part of the outcome."""
     case = _case("n0-s0", "n1-s0", entries=(gpus_of("p", "GPU-2", "GPU-4"),))
@@ -240,8 +253,11 @@ def test_a_seat_under_another_plugins_id_is_of_the_recorded_zone() -> None:
 # ib-shared-multi
 
 
-def _multi(*seats: str, entries: tuple[Entry, ...] = (), bindings: tuple[Binding, ...] = ()) -> _Case:
-    return _case(*seats, entries=entries, bindings=bindings, mode=Mode.IB_SHARED_MULTI, pool=_MULTI)
+def _multi(
+    *seats: str, entries: tuple[Entry, ...] = (), bindings: tuple[Binding, ...] = (), share: int = 2
+) -> _Case:
+    pool = Pool(shares_per_hca=share)
+    return _case(*seats, entries=entries, bindings=bindings, mode=Mode.IB_SHARED_MULTI, pool=pool)
 
 
 _OTHER = (entry("q", "n0-s5"),)
@@ -254,6 +270,16 @@ _ON_1 = (binding("q", n0_s5=1),)
         pytest.param(_multi("n0-s0", entries=_OTHER, bindings=_ON_1), [2], id="least-shared-first"),
         pytest.param(
             _multi("n0-s0", "n0-s1", entries=_OTHER, bindings=_ON_1), [1, 2], id="distinct-before-less-shared"
+        ),
+        pytest.param(
+            _multi("n0-s0", "n0-s1", entries=_OTHER, bindings=(binding("q", n0_s5=2),)),
+            [1, 2],
+            id="distinct-whichever-is-shared",
+        ),
+        pytest.param(
+            _multi("n0-s0", "n0-s1", "n0-s2", entries=_OTHER, bindings=_ON_1, share=3),
+            [1, 2, 2],
+            id="second-shares-of-the-less-shared",
         ),
         pytest.param(
             _multi("n0-s0", entries=(*_OTHER, gpus_of("p", "GPU-1")), bindings=_ON_1),

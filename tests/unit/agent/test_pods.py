@@ -56,6 +56,46 @@ def test_absence_is_no_end() -> None:
     assert _seen().ended("u-train") is None
 
 
+def _without(*gone: PodObject) -> Pods:
+    """The picture after ``gone`` were deleted, as they were at the end."""
+    return pods((), synced=True, problem=None, gone=gone, before=_seen(*gone))
+
+
+_ONE_CONTAINER = {"containers": [{"name": "main"}]}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"phase": "Running", "containerStatuses": _RUNS}, id="runs"),
+        pytest.param({"phase": "Pending"}, id="nothing-is-told"),
+        pytest.param({"phase": "Pending", "containerStatuses": [{"name": "main"}]}, id="no-state"),
+        pytest.param(
+            {"phase": "Running", "containerStatuses": _DONE, "initContainerStatuses": _RUNS}, id="sidecar-runs"
+        ),
+    ],
+)
+def test_a_pod_that_is_deleted_by_force_has_not_ended(status: dict[str, Any]) -> None:
+    """An object that goes while its containers may run says nothing of their end (law 5)."""
+    seen = _without(_pod(spec=_ONE_CONTAINER, status=status))
+    assert (seen.ended("u-train"), seen.over) == (None, frozenset())
+
+
+def test_a_pod_that_was_deleted_when_its_containers_had_stopped_is_over() -> None:
+    """So the kubelet leaves a pod that was told to go; a later picture without it does not forget that."""
+    stopped = {"phase": "Running", "containerStatuses": _DONE}
+    seen = _without(_pod(spec=_ONE_CONTAINER, status=stopped))
+    later = pods((), synced=True, problem=None, before=seen)
+    assert (seen.over, later.over, later.ended("u-train")) == (*[frozenset({"u-train"})] * 2, True)
+
+
+def test_a_pod_that_is_there_again_is_not_over() -> None:
+    """What a picture shows counts for more than what an earlier one had lost."""
+    pod = _pod(spec=_ONE_CONTAINER, status={"phase": "Running", "containerStatuses": _DONE})
+    again = pods((pod,), synced=True, problem=None, before=_without(pod))
+    assert (again.over, again.ended("u-train")) == (frozenset(), False)
+
+
 def test_a_static_pod_is_found_by_both_its_uids() -> None:
     """The kubelet's checkpoint knows a static pod by its hash, the API server by its mirror's UID."""
     seen = _seen(_mirror("etcd-n1", "u-mirror", "hash-1", phase="Failed"))

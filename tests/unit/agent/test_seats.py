@@ -280,6 +280,13 @@ def test_all_seats_have_hints_or_none(
     assert len({bool(nodes) for nodes in hints.values()}) == 1
 
 
+def test_hints_stay_while_the_checkpoint_is_torn() -> None:
+    """What an old checkpoint does not name may be held by now, and must not lose its hint (law 4)."""
+    books = Books(hinted=True, checkpoint=Checkpoint())
+    made = listed(situation(hca(1), checkpoint=None), books=books, by=rules(advertise_topology="never"))
+    assert _hints(made) == {"n0-s0": (0,)}
+
+
 def test_before_the_first_look_seats_anywhere_fit_the_nodes_that_are_known() -> None:
     """A remembered seat that fits everywhere is never bare in a list with hints."""
     now = msgspec.structs.replace(situation(entries=[entry("p", "n0-s0")]), machine=None)
@@ -321,6 +328,13 @@ def test_another_plugins_id_leaves_when_its_pod_is_gone() -> None:
     books, soon = offer(situation(hca(1), now=1.0), books, POOL, RULES)
     _, late = offer(situation(hca(1), now=61.0), books, POOL, RULES)
     assert (free(soon), ids(soon), ids(late)) == (["n0-s0"], ["n0-s0", "mlx5_1"], ["n0-s0"])
+
+
+def test_another_plugins_id_keeps_its_node_until_it_leaves() -> None:
+    """While the kubelet may have an id of theirs in mind, it stands where the kubelet has recorded it (law 4)."""
+    books, before = _after(situation(hca(1, 1), entries=[entry("p", ids=(held("mlx5_1", 1),))]))
+    _, after = offer(situation(hca(1, 1), now=1.0), books, POOL, RULES)
+    assert (_hints(before)["mlx5_1"], _hints(after)["mlx5_1"]) == ((1,), (1,))
 
 
 def test_their_id_dealt_again_by_us_is_a_seat() -> None:
