@@ -30,7 +30,7 @@ from railside_agent.recorder import Recorder
 from railside_agent.rules import Rules
 from railside_agent.seats import HELD_HEALTHY_SECONDS, Books, Offer
 from railside_agent.situation import Listed
-from railside_agent.starts import ContainerStarts, Place
+from railside_agent.starts import ContainerStarts, PoolPlace
 from railside_agent.state_file import Remembered, StateFile
 from railside_agent.sysfs import read_port_states
 from railside_proto.machine import DeviceNode, Hca, PortState
@@ -138,7 +138,7 @@ class _Stage:
         rules = PoolRules(pool=POOL, mode=mode, rules=by)
         self.outlook = Outlook(rules, sight, Recorder(root, bytes_at_most=0, began=_never_begun, log=written.log))
         self.starts = ContainerStarts(
-            Place(pool=POOL, root=root, style=Style()),
+            PoolPlace(pool=POOL, root=root, style=Style()),
             outlook=self.outlook,
             directories=DeviceDirectories(root, self.kernel, POOL),
             in_flight=self.outlook.in_flight,
@@ -279,9 +279,9 @@ async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
         await offer.until(lambda now: _health(now) == {"n0-s0": True, "n0-s1": True})
         await stage.hold(p="n0-s0")
         await offer.until(lambda now: any(one.held for one in now.seats))
-        stage.outlook.in_flight.set(frozenset({"n0-s1"}))
+        stage.outlook.in_flight.set({"n0-s1": 1})
         await offer.until(lambda now: sum(one.held for one in now.seats) == 2)
-        stage.outlook.in_flight.set(frozenset())
+        stage.outlook.in_flight.set({})
         pod = Pod(uid="p", name="train", namespace="ml", ended=True, terminating=False)
         stage.pods.set(Pods(pods=(pod,), by_uid={"p": pod}))
         await offer.until(lambda now: not any(one.held for one in now.seats))
