@@ -17,9 +17,10 @@ from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.flight_log import Began
+from railside_agent.housekeeping import RETRY_SECONDS
 from railside_agent.inventory import Inventory, Look
 from railside_agent.mode import Configured, NodeFacts
-from railside_agent.offering import RETRY_SECONDS, Offering
+from railside_agent.offering import Offering
 from railside_agent.outlook import Clock, Outlook, Sight
 from railside_agent.pod_resources import ClaimedDevice, ContainerHolding, NodeHoldings
 from railside_agent.pods import Pod, Pods
