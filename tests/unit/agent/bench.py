@@ -75,15 +75,16 @@ class FullDisk(StandInNodes):
 
 
 class Directories(DeviceDirectories):
-    """Says when it has closed a container's folder; refuses to while ``stuck``."""
+    """Says when it has closed a container's folder; refuses to while ``stuck``, or to close the ``refusing`` one."""
 
     def __init__(self, root: Path, nodes: StandInNodes, pool: Pool) -> None:
         super().__init__(root, nodes, pool)
         self.closed = threading.Semaphore(0)
         self.stuck = False
+        self.refusing: str | None = None
 
     def close(self, key: str) -> None:
-        if self.stuck:
+        if self.stuck or key == self.refusing:
             raise OSError(30, "Read-only file system", key)
         super().close(key)
         self.closed.release()

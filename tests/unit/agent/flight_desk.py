@@ -42,6 +42,7 @@ class _Latest:
 
     def __init__(self, value: object) -> None:
         self.latest = Cell(value)
+        self.problem: Cell[str | None] = Cell(None)
 
 
 class Desk:

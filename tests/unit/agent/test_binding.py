@@ -107,6 +107,21 @@ def test_a_kept_hca_beats_a_nearer_one() -> None:
     assert [(pair.gpu, pair.hca) for pair in case.bound().pairs] == [(beside(1).address, address(2))]
 
 
+def test_an_hca_that_moved_to_another_zone_is_kept() -> None:
+    """A seat keeps its HCA though that is at another NUMA node by now, and the other zone's seat has one, too."""
+    moved = (placed(1, 1), *_TWO_A_ZONE[1:])
+    assert _case("n0-s0", hcas=moved, bindings=(binding("p", n0_s0=1),)).numbers() == [1]
+    both = _case("n0-s0", "n1-s0", hcas=moved, bindings=(binding("p", n0_s0=1),)).numbers()
+    assert (both[0], both[1] in {3, 4}) == (1, True)
+
+
+def test_a_seat_that_fits_everywhere_in_a_list_with_hints() -> None:
+    """When no HCA is without a NUMA node any more, such a seat goes where most is free, and its pod starts."""
+    entries = (entry("q", "n0-s0"), entry("p", ids=(held("any-s0", 0, 1),)))
+    now = situation(*_TWO_A_ZONE, gpus=_GPUS, entries=entries, bindings=(binding("q", n0_s0=1),))
+    assert _Case(now=now, seats=("any-s0",)).numbers() == [3]
+
+
 def test_an_ill_hca_is_exchanged_for_another_of_its_zone() -> None:
     """A container whose HCA fell ill starts on a sound one of its zone (law 8, B-DP-37)."""
     hcas = (placed(1, ports=_DOWN), *_TWO_A_ZONE[1:])

@@ -229,9 +229,9 @@ class World(RuleBasedStateMachine):
         before = {} if fresh else self.node.listed()
         self.node.list_again()
         self._nothing_left_too_soon(before)
-        again = self.node.offer
+        again = self.node.offer.seats
         self.node.list_again()
-        assert again == self.node.offer
+        assert again == self.node.offer.seats
 
     def _nothing_left_too_soon(self, before: dict[str, tuple[bool, tuple[int, ...]]]) -> None:
         """Law 1."""
@@ -287,13 +287,10 @@ class World(RuleBasedStateMachine):
         strange = {name for entry in node.entries if entry.pod in node.strangers for name in entry.names}
         bound = {seat for one in node.live() for seat in one.seats}
         taken = self._strangers_cards()
-        for zone in {zone_of_node(card.numa_node) if hinted else ANYWHERE for card in node.cards}:
-            cards = [card for card in node.cards if not hinted or zone_of_node(card.numa_node) == zone]
-            free = sum(
-                max(0, node.pool.share(node.mode) - len(node.users(card)))
-                for card in cards
-                if node.sound(card) and card.number not in taken
-            )
+        room = self._room(taken, hinted=hinted)
+        roomiest = self._roomiest(room, hinted=hinted)
+        held = {name: roomiest if zone == ANYWHERE else zone for name, zone in held.items()}
+        for zone, free in room.items():
             waiting = {name for name in held.keys() - bound if not hinted or held[name] == zone}
             offered = {
                 name
@@ -311,6 +308,23 @@ class World(RuleBasedStateMachine):
                 assert len(offered) == max(0, max(0, free - unknown) - len(waiting))
             else:
                 assert len(offered) <= max(0, free - len(waiting))
+
+    def _room(self, taken: set[int], *, hinted: bool) -> Counter[str]:
+        """Free shares by zone."""
+        node = self.node
+        room: Counter[str] = Counter()
+        for card in node.cards:
+            usable = node.sound(card) and card.number not in taken
+            free = max(0, node.pool.share(node.mode) - len(node.users(card))) if usable else 0
+            room[zone_of_node(card.numa_node) if hinted else ANYWHERE] += free
+        return room
+
+    def _roomiest(self, room: Counter[str], *, hinted: bool) -> str:
+        """Where seats that fit everywhere wait: where most is free once no HCA is without a NUMA node."""
+        here = {zone_of_node(card.numa_node) for card in self.node.cards if card.present}
+        if not hinted or ANYWHERE in here or not here:
+            return ANYWHERE
+        return max(here, key=lambda zone: (room[zone], zone))
 
     def _strangers_cards(self) -> set[int]:
         """Law 2."""
@@ -338,7 +352,7 @@ class World(RuleBasedStateMachine):
         bound = {
             seat: address
             for one in self.node.live()
-            if one.pod == pod.uid
+            if one.pod in {None, pod.uid}
             for seat, address in zip(one.seats, one.hcas, strict=True)
         }
         here = {card.address for card in self.node.cards if card.present and card.active}

@@ -35,14 +35,14 @@ _DONE = [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]
         pytest.param({}, False, id="no-status-yet"),
         pytest.param({"phase": "Succeeded", "containerStatuses": _DONE}, True, id="succeeded"),
         pytest.param({"phase": "Failed", "containerStatuses": _DONE}, True, id="failed"),
-        pytest.param({"phase": "Failed", "reason": "Evicted"}, True, id="never-started"),
+        pytest.param({"phase": "Failed", "reason": "Evicted"}, False, id="evicted-and-nothing-said-of-containers"),
         pytest.param({"phase": "Failed", "containerStatuses": _RUNS}, False, id="called-failed-but-runs"),
         pytest.param({"phase": "Failed", "initContainerStatuses": _RUNS}, False, id="sidecar-runs"),
     ],
 )
 def test_when_a_pod_has_ended(status: dict[str, Any], *, expected: bool) -> None:
-    """A pod has ended when its phase says so and none of its containers is said to run."""
-    assert expected == _seen(_pod(status=status)).ended("u-train")
+    """A pod has ended when its phase says so and each of its containers is said to have stopped."""
+    assert expected == _seen(_pod(status=status, spec={"containers": [{"name": "main"}]})).ended("u-train")
 
 
 def test_a_terminating_pod_has_not_ended() -> None:

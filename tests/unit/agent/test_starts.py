@@ -80,6 +80,20 @@ async def test_the_topology_is_mounted_where_the_host_has_it(bench: Bench, *, th
     assert there == ("/var/run/nvidia-topologyd" in {one.container_path for one in answer.mounts})
 
 
+@pytest.mark.looptime
+async def test_a_seat_that_is_dealt_again_is_in_flight_anew(bench: Bench) -> None:
+    """The end of an earlier deal's time does not end that of a later deal of the same seat (law 5)."""
+    loop = asyncio.get_running_loop()
+    await bench.starts.deal((*SEATS, "n0-s1"))
+    await asyncio.sleep(IN_FLIGHT_SECONDS - 1)
+    again = loop.time()
+    await bench.starts.deal(SEATS)
+    alone = await bench.in_flight.until(lambda seats: "n0-s1" not in seats)
+    await bench.in_flight.until(lambda seats: not seats)
+    assert set(SEATS) == set(alone)
+    assert abs(loop.time() - again - IN_FLIGHT_SECONDS) < 0.1
+
+
 # Starting
 
 
@@ -118,6 +132,39 @@ async def test_a_refused_start_finds_nothing_of_before(bench: Bench) -> None:
     outcome = await bench.starts.start(SEATS)
     assert (_code(outcome), bench.starts.bindings.value) == (Code.NO_FREE_HCA, ())
     assert await bench.found(*SEATS) == []
+
+
+async def test_a_seat_that_is_dealt_twice_stays_with_who_has_it(bench: Bench) -> None:
+    """Where the kubelet deals a living pod's seat again, neither starts, and its HCA goes to nobody else (law 5)."""
+    await bench.starts.start(SEATS)
+    await bench.starts.deal(SEATS)
+    twice = (entry("p", *SEATS), entry("q", *SEATS))
+    bench.know(placed(1), placed(2), checkpoint=situation(entries=twice).checkpoint)
+    assert _code(await bench.starts.start(SEATS)) is Code.DEALT_TWICE
+    assert ((binding("p", n0_s0=1),), []) == (bench.starts.bindings.value, await bench.found(*SEATS))
+    entries = (*twice, entry("r", "n0-s1"))
+    bench.know(placed(1), placed(2), checkpoint=situation(entries=entries).checkpoint)
+    other = await bench.starts.start(("n0-s1",))
+    assert isinstance(other, Bound)
+    assert binding("r", n0_s1=2) == other.binding
+
+
+async def test_a_start_in_doubt_keeps_what_the_seat_had(bench: Bench) -> None:
+    """Beside a torn checkpoint a container has its own HCA again, and is locked to no pod until that is known."""
+    bench.know(placed(1), placed(2), checkpoint=situation(entries=[entry("p", "n0-s0")]).checkpoint)
+    await bench.starts.start(SEATS)
+    bench.know(placed(1), placed(2), checkpoint=None)
+    outcomes = [await bench.starts.start(seats) for seats in (SEATS, ("n0-s1",))]
+    bound = [one.binding for one in outcomes if isinstance(one, Bound)]
+    assert [binding(None, n0_s0=1), binding(None, n0_s1=2)] == bound
+
+
+async def test_a_refusal_in_doubt_forgets_nothing(bench: Bench) -> None:
+    """Who starts is not known in doubt, so what was bound stays bound, though the start finds nothing."""
+    await bench.starts.start(SEATS)
+    bench.know(_ILL, checkpoint=None)
+    assert _code(await bench.starts.start(SEATS)) is Code.NO_FREE_HCA
+    assert ((binding("p", n0_s0=1),), []) == (bench.starts.bindings.value, await bench.found(*SEATS))
 
 
 async def test_a_sidecar_keeps_its_lock(bench: Bench) -> None:
@@ -208,6 +255,25 @@ async def test_what_is_no_longer_true_is_renewed(
     assert (outdated, True) == await bench.starts.renew(now)
     assert found == await bench.found(*SEATS)
     assert (binding("p", n0_s0=1),) == bench.starts.bindings.value
+
+
+async def test_one_folder_that_refuses_keeps_no_other(bench: Bench, written: LogLines) -> None:
+    """Where one link cannot be taken away the others are laid out anew and told, each once, and it is tried again."""
+    for seats in (SEATS, ("n0-s1",)):
+        await bench.starts.start(seats)
+    bench.directories.refusing = allocation_key(POOL, SEATS)
+    moved = machine(_RENAMED, placed(2, name="mlx5_8", uverbs=hca(8).uverbs))
+    first = await bench.starts.renew(moved)
+    found = await bench.found("n0-s1")
+    bench.directories.refusing = None
+    second = await bench.starts.renew(moved)
+    third = await bench.starts.renew(moved)
+    assert ([(1, False), (1, True), (0, True)], ["uverbs8"]) == (
+        [(len(outdated), done) for outdated, done in (first, second, third)],
+        found,
+    )
+    assert (("n0-s1",), SEATS) == (first[0][0].seats, second[0][0].seats)
+    assert written.events == ["what is no longer true could not be withdrawn"]
 
 
 async def test_what_cannot_be_renewed_is_told(bench: Bench, written: LogLines) -> None:
