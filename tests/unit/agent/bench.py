@@ -75,7 +75,7 @@ class FullDisk(StandInNodes):
 
 
 class Directories(DeviceDirectories):
-    """Says when it has closed a container's folder; refuses to while ``stuck``, or to close the ``refusing`` one."""
+    """Says when it has closed a container's folder; refuses to while ``stuck``, and for the ``refusing`` one."""
 
     def __init__(self, root: Path, nodes: StandInNodes, pool: Pool) -> None:
         super().__init__(root, nodes, pool)

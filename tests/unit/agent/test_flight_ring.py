@@ -120,7 +120,7 @@ def test_a_file_that_was_cut_off_swallows_no_line_of_the_next(tmp_path: Path, wr
 
 
 def test_somebodys_file_beside_the_recording_is_none_of_it(tmp_path: Path, written: LogLines) -> None:
-    """A copy that a person left in the folder is neither read, nor counted, nor deleted, nor stops the recorder."""
+    """A copy that a person left there is neither read, nor counted, nor deleted, nor stops the recorder."""
     copy = tmp_path / "flight-00000001 (copy).jsonl"
     copy.write_bytes(b"theirs\n" * 1000)
     (tmp_path / "flight-zz.jsonl").write_bytes(b"theirs\n")

@@ -65,4 +65,4 @@ def test_a_thousand_names_are_one_walk() -> None:
     """Each number is tried once, however many names are wanted, and none beyond the last."""
     taken = _Counted({"n0-s3"})
     names = list(itertools.islice(unused("n0", taken), 1024))
-    assert (1024, "n0-s1024", 1025) == (len(set(names)), names[-1], taken.questions)
+    assert (len(set(names)), names[-1], taken.questions) == (1024, "n0-s1024", 1025)

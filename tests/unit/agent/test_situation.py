@@ -23,7 +23,7 @@ def test_a_torn_checkpoint_is_the_last_good_one_in_doubt() -> None:
 
 
 def test_in_doubt_whatever_anybody_says_is_held_is_held() -> None:
-    """What was bound or listed as held since the last good checkpoint is not forgotten, and nothing counts twice."""
+    """What was bound or listed as held since the last good checkpoint stands, and nothing counts twice."""
     now = msgspec.structs.replace(_TORN, bindings=(binding("p", n0_s0=1), binding("q", n0_s1=2)))
     listed = (Listed(id="n0-s0", held=True), Listed(id="n0-s1", held=True), Listed(id="n0-s7", held=True))
     guess = believed(now, _LAST_GOOD, listed, RESOURCE)

@@ -85,7 +85,9 @@ async def test_a_seat_that_is_dealt_again_is_in_flight_anew(bench: Bench) -> Non
     """The end of an earlier deal's time does not end that of a later deal of the same seat (law 5)."""
     loop = asyncio.get_running_loop()
     await bench.starts.deal((*SEATS, "n0-s1"))
-    await asyncio.sleep(IN_FLIGHT_SECONDS - 1)
+    later = asyncio.Event()
+    loop.call_later(IN_FLIGHT_SECONDS - 1, later.set)
+    await later.wait()
     again = loop.time()
     await bench.starts.deal(SEATS)
     alone = await bench.in_flight.until(lambda seats: "n0-s1" not in seats)
@@ -135,7 +137,7 @@ async def test_a_refused_start_finds_nothing_of_before(bench: Bench) -> None:
 
 
 async def test_a_seat_that_is_dealt_twice_stays_with_who_has_it(bench: Bench) -> None:
-    """Where the kubelet deals a living pod's seat again, neither starts, and its HCA goes to nobody else (law 5)."""
+    """Where a living pod's seat is dealt again, neither starts, and its HCA goes to nobody else (law 5)."""
     await bench.starts.start(SEATS)
     await bench.starts.deal(SEATS)
     twice = (entry("p", *SEATS), entry("q", *SEATS))
@@ -258,7 +260,7 @@ async def test_what_is_no_longer_true_is_renewed(
 
 
 async def test_one_folder_that_refuses_keeps_no_other(bench: Bench, written: LogLines) -> None:
-    """Where one link cannot be taken away the others are laid out anew and told, each once, and it is tried again."""
+    """Where one link cannot be taken away the others are laid out anew, and each is told once."""
     for seats in (SEATS, ("n0-s1",)):
         await bench.starts.start(seats)
     bench.directories.refusing = allocation_key(POOL, SEATS)
@@ -268,11 +270,11 @@ async def test_one_folder_that_refuses_keeps_no_other(bench: Bench, written: Log
     bench.directories.refusing = None
     second = await bench.starts.renew(moved)
     third = await bench.starts.renew(moved)
-    assert ([(1, False), (1, True), (0, True)], ["uverbs8"]) == (
+    assert (
         [(len(outdated), done) for outdated, done in (first, second, third)],
         found,
-    )
-    assert (("n0-s1",), SEATS) == (first[0][0].seats, second[0][0].seats)
+    ) == ([(1, False), (1, True), (0, True)], ["uverbs8"])
+    assert (first[0][0].seats, second[0][0].seats) == (("n0-s1",), SEATS)
     assert written.events == ["what is no longer true could not be withdrawn"]
 
 
