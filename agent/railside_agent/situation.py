@@ -1,5 +1,7 @@
 """Everything that one decision about a pool rests on, at one moment. It must not decide anything."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from railside_agent.holders import Checkpoint, Entry, HeldId
@@ -53,9 +55,10 @@ def believed(now: Situation, last_good: Checkpoint | None, listed: tuple[Listed,
     told = {name for entry in last.of(resource) for name in entry.names}
     bound = [one for one in now.bindings if not told.issuperset(one.seats)]
     told |= {seat for one in bound for seat in one.seats}
+    shown = {one.id: one.numa_nodes for one in listed}
     held = (HeldId(id=one.id, numa_nodes=one.numa_nodes) for one in listed if one.held and one.id not in told)
     guess = (
-        *(_entry(one.pod, tuple(map(_recorded, one.seats)), resource) for one in bound),
+        *(_entry(one.pod, tuple(_recorded(seat, shown) for seat in one.seats), resource) for one in bound),
         *(_entry(None, (one,), resource) for one in held),
     )
     checkpoint = msgspec.structs.replace(last, entries=(*last.entries, *guess))
@@ -74,8 +77,9 @@ def without_holders(now: Situation, seats: tuple[str, ...], resource: str) -> Si
     return msgspec.structs.replace(now, checkpoint=msgspec.structs.replace(checkpoint, entries=entries))
 
 
-def _recorded(seat: str) -> HeldId:
-    return HeldId(id=seat, numa_nodes=node_of(zone_of(seat)))
+def _recorded(seat: str, shown: Mapping[str, tuple[int, ...]]) -> HeldId:
+    """A seat where it was last shown to be, else where its name says."""
+    return HeldId(id=seat, numa_nodes=shown.get(seat) or node_of(zone_of(seat)))
 
 
 def _entry(pod: str | None, ids: tuple[HeldId, ...], resource: str) -> Entry:

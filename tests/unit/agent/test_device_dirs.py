@@ -16,7 +16,7 @@ from railside_proto.machine import DeviceNode, Machine
 from railside_proto.pool import Binding, Pool
 from railside_sim.stand_in_nodes import StandInNodes
 
-_OTHER_POOL = Pool(resource="example.com/roce")
+_OTHER_POOL = Pool(resource=f"example.com/{POOL.name}.y")
 
 
 def _key(*seats: str) -> str:

@@ -13,10 +13,12 @@ import pytest
 from tests.unit.agent.situations import POOL, RULES, beside, binding, rules
 from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, port, tree
 
+from railside_agent.binding import Bound, Refused
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.flight_log import Began
+from railside_agent.holders import Checkpoint
 from railside_agent.housekeeping import RETRY_SECONDS
 from railside_agent.inventory import Inventory, Look
 from railside_agent.mode import Configured, NodeFacts
@@ -37,6 +39,7 @@ from railside_agent.sysfs import read_port_states
 from railside_proto.machine import DeviceNode, Hca, PortState
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT, RESOURCE
 from railside_proto.pool import Binding, Mode
+from railside_proto.reasons import Code
 from railside_runtime.cell import Cell
 from railside_sim.stand_in_nodes import StandInNodes
 
@@ -206,6 +209,11 @@ class _Stage:
         """What the next run would know."""
         return await asyncio.to_thread(StateFile(self.root, POOL, self.log).recall)
 
+    async def until_written(self, count: int) -> None:
+        """Wait until ``count`` ids are in the file, which is written behind all other housekeeping."""
+        while len((await self.remembered()).books.listed) != count:
+            await asyncio.to_thread(os.sched_yield)
+
     async def until_remembered(self, mode: Mode | None) -> Remembered:
         """Wait until the file has ``mode``: it is written behind the list."""
         while (found := await self.remembered()).mode is not mode:
@@ -286,6 +294,87 @@ async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
         pod = Pod(uid="p", name="train", namespace="ml", ended=True, terminating=False)
         stage.pods.set(Pods(pods=(pod,), by_uid={"p": pod}))
         await offer.until(lambda now: not any(one.held for one in now.seats))
+
+
+def _torn(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _garbled(path: Path) -> None:
+    path.write_bytes(b"{")
+
+
+_SPOILS = pytest.mark.parametrize("spoil", [_torn, _garbled, Path.unlink], ids=["torn", "garbled", "missing"])
+
+
+async def _spoil(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    await asyncio.to_thread(spoil, stage.root / DEVICE_PLUGINS / KUBELET_CHECKPOINT)
+    await stage.checkpoint.read_now()
+
+
+def _held(offer: Offer) -> list[str]:
+    return [one.seat.id for one in offer.seats if one.held]
+
+
+@_SPOILS
+async def test_in_doubt_nothing_is_let_go(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Beside a checkpoint that cannot be trusted what is held stays so, and no folder goes, until one can be."""
+    await stage.hold(p="n0-s0")
+    folder = await stage.bound("p", "n0-s0", hca(1))
+    await asyncio.to_thread(os.utime, folder, (0, 0))
+    stage.see(hca(1), hca(2))
+    async with stage.running() as offer:
+        await offer.until(lambda now: _held(now) == ["n0-s0"])
+        await _spoil(stage, spoil)
+        stage.outlook.in_flight.set({"n0-s1": 1})
+        await offer.until(lambda now: _held(now) == ["n0-s0", "n0-s1"])
+        stage.outlook.in_flight.set({})
+        stage.see(hca(1), hca(2), hca(3))
+        doubted = await offer.until(lambda now: len(now.seats) == 3)
+        await stage.until_written(3)
+        there = await asyncio.to_thread(folder.exists)
+        await stage.hold(q="n0-s2")
+        await offer.until(lambda now: _held(now) == ["n0-s2"])
+        await stage.starts.bindings.until(lambda now: not now)
+    assert (_held(doubted), there) == (["n0-s0", "n0-s1"], True)
+
+
+@_SPOILS
+async def test_an_agent_that_starts_in_doubt_lets_nothing_go(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Without any checkpoint that it could trust an agent takes what is bound for held (law 6)."""
+    await stage.hold(p="n0-s0")
+    folder = await stage.bound("p", "n0-s0", hca(1))
+    await asyncio.to_thread(os.utime, folder, (0, 0))
+    await _spoil(stage, spoil)
+    stage.see(hca(1), hca(2))
+    async with stage.running() as offer:
+        made = await offer.until(lambda now: len(now.seats) == 2)
+        await stage.until_written(2)
+    assert (_held(made), await asyncio.to_thread(folder.exists)) == (["n0-s0"], True)
+
+
+@_SPOILS
+async def test_a_start_in_doubt_gets_what_its_seat_had(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Whose container it is nobody knows then: a bound seat means its HCA, and no other seat gets that (law 7)."""
+    await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, stage.root)
+    await stage.inventory.look()
+    await stage.hold(p="n0-s0")
+    first = await stage.starts.start(("n0-s0",))
+    await _spoil(stage, spoil)
+    again = await stage.starts.start(("n0-s0",))
+    other = await stage.starts.start(("n0-s1",))
+    assert isinstance(first, Bound)
+    assert isinstance(again, Bound)
+    assert isinstance(other, Refused)
+    assert (("p", None), first.hcas) == ((first.pod, again.pod), again.hcas)
+    assert other.reason.code is Code.NO_FREE_HCA
+
+
+async def test_a_checkpoint_that_was_never_written_is_no_doubt(stage: _Stage) -> None:
+    """On a fresh node, where nothing is held or bound, a missing file says that nothing was ever dealt."""
+    await stage.checkpoint.read_now()
+    assert Checkpoint() == stage.outlook.trusted(())
+    assert stage.outlook.trusted((binding("p", n0_s0=1),)) is None
 
 
 async def test_a_new_list_waits_for_containers_that_wait_for_an_answer(stage: _Stage) -> None:

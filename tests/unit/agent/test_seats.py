@@ -1,3 +1,5 @@
+import itertools
+import sys
 from typing import Any
 
 import msgspec
@@ -437,3 +439,23 @@ def test_looking_again_changes_nothing() -> None:
     now = situation(*_HCAS, entries=[entry("p", "n0-s0"), entry("q", ids=(held("x", 0),))])
     books, made = _after(now)
     assert made == offer(now, books, POOL, RULES)[1]
+
+
+def _calls_to_list(share: int) -> int:
+    """How many functions are called to list anew sixteen HCAs with ``share`` seats each."""
+    pool = Pool(shares_per_hca=share)
+    now = situation(*(hca(number, number % 2) for number in range(16)), mode=Mode.IB_SHARED_MULTI)
+    books, made = offer(now, Books(), pool, RULES)
+    assert len(free(made)) == 16 * share
+    calls = itertools.count()
+    sys.setprofile(lambda *_: next(calls))
+    try:
+        offer(now, books, pool, RULES)
+    finally:
+        sys.setprofile(None)
+    return next(calls)
+
+
+def test_a_list_of_many_seats_costs_so_much_for_each() -> None:
+    """Four times the seats are four times the work: 16 HCAs of 1024 seats do not hold up the kubelet."""
+    assert _calls_to_list(1024) < 4.2 * _calls_to_list(256)

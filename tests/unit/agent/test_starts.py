@@ -85,7 +85,9 @@ async def test_a_seat_that_is_dealt_again_is_in_flight_anew(bench: Bench) -> Non
     """The end of an earlier deal's time does not end that of a later deal of the same seat (law 5)."""
     loop = asyncio.get_running_loop()
     await bench.starts.deal((*SEATS, "n0-s1"))
-    await asyncio.sleep(IN_FLIGHT_SECONDS - 1)
+    later = asyncio.Event()
+    loop.call_later(IN_FLIGHT_SECONDS - 1, later.set)
+    await later.wait()
     again = loop.time()
     await bench.starts.deal(SEATS)
     alone = await bench.in_flight.until(lambda seats: "n0-s1" not in seats)
