@@ -83,8 +83,8 @@ class World(RuleBasedStateMachine):
         given = pick.sample(node.free_gpus(), min(gpus, len(node.free_gpus())))  # type: ignore[attr-defined]
         node.deal(pod, chosen, given)
         if second:
-            # An init container's seats are used again by the main one.
-            node.deal(pod, chosen, ())
+            # An init container's seats are used again by the main one, which may want fewer.
+            node.deal(pod, chosen[: 1 + count // 2], ())
         return self.settle()
 
     @rule(which=_PICK)
