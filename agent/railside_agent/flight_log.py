@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from railside_agent.binding import Bound
-from railside_agent.holders import Checkpoint
 from railside_agent.pool_rules import PoolRules
 from railside_agent.raw_machine import RawMachine, RawPortState, with_port_states
 from railside_agent.seats import Books, Offer
@@ -181,9 +180,8 @@ class News:
 
 
 def facts_of(situation: Situation) -> Situation:
-    """``situation`` without what stands in lines of its own; of the checkpoint it says whether it was trusted."""
-    trusted = None if situation.checkpoint is None else Checkpoint()
-    return msgspec.structs.replace(situation, machine=None, checkpoint=trusted)
+    """``situation`` without what stands in lines of its own."""
+    return msgspec.structs.replace(situation, machine=None, checkpoint=None)
 
 
 def write(entries: Iterable[Entry]) -> bytes:

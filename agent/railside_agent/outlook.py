@@ -125,9 +125,11 @@ class Outlook:
         """Everything that is known now."""
         look, pods = self.sight.look, self.sight.pods.value
         content, holders = self.sight.holders()
+        doubtful = self._is_in_doubt(content, bindings)
         situation = Situation(
             machine=look.machine if look else None,
-            checkpoint=None if self._is_in_doubt(content, bindings) else holders,
+            checkpoint=None if doubtful else holders,
+            doubtful=doubtful,
             bindings=bindings,
             mode=self.mode.mode,
             ended=pods.over,

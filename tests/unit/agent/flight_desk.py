@@ -120,6 +120,10 @@ class Desk:
         data = {"PodDeviceEntries": self.entries, "RegisteredDevices": self.registered}
         self._checkpoint.latest.set(content or msgspec.json.encode({"Data": data, "Checksum": 1}))
 
+    def distrust(self, problem: str | None) -> None:
+        """The kubelet's checkpoint cannot be read anew, for this ``problem``."""
+        self._checkpoint.problem.set(problem)
+
     def claim(self, gpu: int) -> None:
         """A container has ``gpu`` by a resource claim."""
         claimed = ClaimedDevice(claim="c", namespace="d", driver="gpu.nvidia.com", pool="p", device=f"gpu-{gpu}")

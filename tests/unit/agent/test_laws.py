@@ -83,8 +83,8 @@ class World(RuleBasedStateMachine):
         given = pick.sample(node.free_gpus(), min(gpus, len(node.free_gpus())))  # type: ignore[attr-defined]
         node.deal(pod, chosen, given)
         if second:
-            # An init container's seats are used again by the main one.
-            node.deal(pod, chosen, ())
+            # An init container's seats are used again by the main one, which may want fewer.
+            node.deal(pod, chosen[: 1 + count // 2], ())
         return self.settle()
 
     @rule(which=_PICK)
@@ -134,6 +134,16 @@ class World(RuleBasedStateMachine):
             node.deal(fresh, seats, ())
             self.settle()
             self._start(fresh, fresh.containers[0])
+
+    @precondition(lambda self: any(not pod.over for pod in self.node.pods.values()))
+    @rule(which=_PICK)
+    def deal_twice(self, which: int) -> None:
+        """A kubelet that has forgotten gives a living pod's seats to another pod, too (law 5)."""
+        pod = self._some_pod(which)
+        if pod.containers and pod.uid not in self.node.strangers:
+            self.node.readable = True
+            self.node.deal(self._pod(), pod.containers[0], ())
+        self.settle()
 
     @rule()
     def api_tells_ends(self) -> None:
@@ -370,6 +380,7 @@ class World(RuleBasedStateMachine):
             if self.node.readable and not self._unknown_strangers():
                 self._judge_refusal(seats, before, kept, decision.outcome.reason.code)
             return
+        assert not self.node.readable or len(self._holders(seats)) == 1
         given = dict(zip(seats, decision.outcome.binding.hcas, strict=True))
         assert kept == {seat: given[seat] for seat in kept}
         fresh = Counter(hca for seat, hca in given.items() if seat not in kept)
@@ -382,6 +393,11 @@ class World(RuleBasedStateMachine):
         if self.node.readable and not self._unknown_strangers():
             self._judge_nearness(seats, before, kept, decision.outcome, decision)
 
+    def _holders(self, seats: tuple[str, ...]) -> set[str]:
+        """Pods not known to be over that have one of ``seats``: with more than one, nobody starts."""
+        ours = [entry for entry in self.node.entries if entry.resource == RESOURCE and self.node.alive(entry.pod)]
+        return {entry.pod for entry in ours if not set(entry.names).isdisjoint(seats)}
+
     def _judge_refusal(
         self, seats: tuple[str, ...], before: dict[int, set[str]], kept: dict[str, str], code: Code
     ) -> None:
@@ -393,6 +409,9 @@ class World(RuleBasedStateMachine):
                 zone = zone_of_node(card.numa_node) if used.hinted else ANYWHERE
                 room[zone] += max(0, self.node.pool.share(self.node.mode) - len(before[card.number]))
         needed = Counter(used.zone(seat) for seat in seats if seat not in kept)
+        if len(self._holders(seats)) > 1:
+            assert code is Code.DEALT_TWICE
+            return
         assert code is Code.NO_FREE_HCA
         assert any(room[zone] < count for zone, count in needed.items())
 

@@ -203,6 +203,20 @@ def _changed(entry: Entry, change: str) -> Entry:
             return entry
 
 
+async def test_a_start_in_doubt_is_decided_in_doubt_again(desk: Desk) -> None:
+    """Whether the checkpoint could be trusted is recorded: it does not follow from what was last read of it."""
+    desk.deal("train", "n0-s0")
+    desk.relist()
+    await desk.start("n0-s0")
+    desk.distrust("the disk did not answer")
+    desk.relist()
+    doubted = await desk.start("n0-s0")
+    desk.distrust(None)
+    trusted = await desk.start("n0-s0")
+    assert (doubted.start.pod, trusted.start.pod) == (None, "train")
+    assert found(await desk.decided()) == []
+
+
 async def test_a_new_file_begins_anew(desk: Desk, tmp_path: Path) -> None:
     """A recording whose oldest file is gone is replayed from the next one's head, without what was before."""
     small = Desk(desk.raw, tmp_path / "small", bytes_at_most=1 << 18)
