@@ -381,7 +381,8 @@ class World(RuleBasedStateMachine):
                 self._judge_refusal(seats, before, kept, decision.outcome.reason.code)
             return
         assert not self.node.readable or len(self._holders(seats)) == 1
-        given = dict(zip(seats, decision.outcome.binding.hcas, strict=True))
+        made = decision.outcome.binding
+        given = dict(zip(made.seats, made.hcas, strict=True))
         assert kept == {seat: given[seat] for seat in kept}
         fresh = Counter(hca for seat, hca in given.items() if seat not in kept)
         for card in self.node.cards:
