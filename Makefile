@@ -31,11 +31,15 @@ demo: setup ## play a node without cluster, hardware or root
 	$(BIN)/railside demo $(MACHINE)
 
 .PHONY: test
-test: lint test-fast test-hotplug test-cluster ## everything that must pass before a change lands
+test: lint test-fast test-faults test-hotplug test-cluster ## everything that must pass before a change lands
 
 .PHONY: test-fast
 test-fast: setup ## what needs neither root nor services, in under 2 minutes
 	$(BIN)/python -m pytest tests/unit
+
+.PHONY: test-faults
+test-faults: setup ## break the agent line by line: the tests named for each line must turn red
+	$(BIN)/python -m tests.faults
 
 .PHONY: test-hotplug
 test-hotplug: setup ## HCAs that come and go, played by umockdev (needs root once, to install it)

@@ -10,6 +10,7 @@ from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, allocation_key, plain_edits
 from railside_agent.start_decision import StartDecision, kept_as_dealt
 from railside_agent.starts import START_DEADLINE_SECONDS, ContainerStarts, text_of
+from railside_proto.machine import Machine
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code, Reason, reason
 
@@ -41,7 +42,7 @@ class AllocateStarts(ContainerStarts):
         return decision.outcome
 
     def _bind_now(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
-        self._prepare(seats)
+        # Other folders stay: those of init and main containers share seats, and each is replayed as it was dealt.
         decision, machine = self._outlook.decide_deal(seats, self._directories.bindings())
         match decision.outcome:
             case Refused() as refused:
@@ -64,6 +65,9 @@ class AllocateStarts(ContainerStarts):
                 )
             case Bound() | Refused():
                 return decision
+
+    def _renew_one(self, binding: Binding, machine: Machine) -> None:
+        """Nothing: the kubelet replays the nodes that were dealt, so a folder with others would be a lie."""
 
     def _dealt(self, seats: tuple[str, ...]) -> Binding | None:
         return next((one for one in self._directories.bindings() if set(one.seats) == set(seats)), None)

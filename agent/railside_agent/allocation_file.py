@@ -9,6 +9,7 @@ import msgspec
 
 from railside_agent.binding import Bound
 from railside_agent.container_start import ContainerStart
+from railside_proto.decoding import UNDECODABLE
 from railside_proto.machine import Hca, PathClass, PciAddress
 from railside_proto.names import CONTAINER_DEVICES, NCCL_CONFIG_FILE
 from railside_proto.pool import Binding, Pair
@@ -61,7 +62,7 @@ def read_binding(text: bytes) -> Binding | None:
     try:
         told = msgspec.json.decode(text, type=Allocation)
         pairs = tuple(_pair(hca.gpu, hca.address) for hca in told.hcas if hca.gpu)
-    except (msgspec.MsgspecError, KeyError):
+    except (*UNDECODABLE, KeyError):
         return None
     if len(told.seats) != len(told.hcas):
         return None

@@ -13,6 +13,7 @@ from typing import Final, Never
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.alone import OnlyAgent
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.cluster_view import ClusterView
 from railside_agent.device_nodes import CharacterDevices, DeviceNodes
@@ -53,10 +54,12 @@ class Agent:
         ``nodes`` is how device nodes are looked at and made, ``open_uevents`` where changes are heard: the
         kernel's, unless a stand-in is given.
         """
+        self._log = log
         root, kubelet_dir = Path(settings.root), Path(settings.kubelet_dir)
         nodes = nodes or CharacterDevices()
         # Looked up once: it reads files, and a probe must not.
         self._version = version("railside")
+        self._only = OnlyAgent(root, log)
         self._watch = MachineWatch(settings, nodes, log, open_uevents=open_uevents)
         self._checkpoint = CheckpointWatch(kubelet_dir, log)
         self._cluster = ClusterView(settings.node_name, settings.kubeconfig, log)
@@ -95,6 +98,7 @@ class Agent:
         try:
             await self._serve()
         finally:
+            self._only.give_up()
             # What was decided last is what one will want to know.
             await asyncio.to_thread(self._recorder.flush, FLUSH_SECONDS)
         raise AssertionError("every task of the group runs for ever")
@@ -102,12 +106,14 @@ class Agent:
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
+            await self._only.until_alone()
             tasks.create_task(self._checkpoint.run(), name="checkpoint")
             tasks.create_task(self._watch.run(), name="machine")
             tasks.create_task(self._cluster.run(), name="cluster")
             tasks.create_task(self._holdings.run(), name="pod resources")
             tasks.create_task(self._tell_changes(), name="tidings")
             tasks.create_task(self._cross_check(), name="cross-check")
+            tasks.create_task(self._tell_nonsense(), name="nonsense")
             for pool in self._pools:
                 tasks.create_task(pool.run(), name=f"pool {pool.name}")
 
@@ -134,6 +140,16 @@ class Agent:
             _, checkpoint = self._sight.holders()
             if said is not None and checkpoint is not None:
                 self._teller.tell(one for pool in self._pools for one in pool.cross_checked(said, checkpoint))
+        raise AssertionError("a cell's changes have no end")
+
+    async def _tell_nonsense(self) -> Never:
+        """Say so when the kubelet's checkpoint cannot be understood; nothing else shows that it is passed over."""
+        before: str | None = None
+        async for _ in self._checkpoint.latest.changes():
+            complaint = self._sight.complaint
+            if complaint is not None and complaint != before:
+                self._log.warning("the kubelet's checkpoint is passed over", detail=complaint)
+            before = complaint
         raise AssertionError("a cell's changes have no end")
 
     async def _tell_changes(self) -> Never:

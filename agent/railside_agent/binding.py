@@ -51,16 +51,17 @@ def bind(
         seats = ", ".join(start.seats)
         return Refused(reason=reason(Code.DEALT_TWICE, seat=seats, pods=" and ".join(start.holders)))
     kept = _kept(start, used)
-    plans = [_Plan(zone, seats, kept, used) for zone, seats in _by_zone(start.seats, used)]
+    zones = {hca: used.zone(seat) for seat, hca in kept.items()}
+    plans = [_Plan(zone, seats, kept, zones, used) for zone, seats in _by_zone(start.seats, used)]
     for plan in plans:
         if plan.lacking:
             return Refused(reason=_no_room(plan, used))
     choice = choose(
-        start.gpus, _candidates(used, kept, held_gpus, gpus), {one.zone: one.distinct for one in plans}
+        start.gpus, _candidates(used, zones, held_gpus, gpus), {one.zone: one.distinct for one in plans}
     )
     if choice is None:
         raise AssertionError("every zone has room, so there is a choice")
-    by_seat = {seat: hca for plan in plans for seat, hca in plan.filled(choice.hcas[plan.zone]).items()}
+    by_seat = {seat: hca for plan in plans for seat, hca in plan.filled(choice.hcas.get(plan.zone, ())).items()}
     hcas = {one.hca.address: one.hca for one in used.hcas}
     return Bound(
         seats=start.seats,
@@ -105,10 +106,8 @@ def _kept(start: ContainerStart, used: Usage) -> dict[str, PciAddress]:
 
 
 def _is_own(binding: Binding, start: ContainerStart) -> bool:
-    """Whether ``start`` is of the pod that has ``binding``; by the seats where one does not know its pod."""
-    if binding.pod and start.pod:
-        return binding.pod == start.pod
-    return set(binding.seats) == set(start.seats)
+    """Whether ``binding`` may be of the pod that starts: a seat is in one pod's hands, known or not."""
+    return binding.pod is None or start.pod is None or binding.pod == start.pod
 
 
 def _by_zone(seats: tuple[str, ...], used: Usage) -> list[tuple[str, list[str]]]:
@@ -121,8 +120,17 @@ def _by_zone(seats: tuple[str, ...], used: Usage) -> list[tuple[str, list[str]]]
 class _Plan:
     """The seats of one zone, and the shares that could serve them."""
 
-    def __init__(self, zone: str, seats: list[str], kept: dict[str, PciAddress], used: Usage) -> None:
+    def __init__(
+        self,
+        zone: str,
+        seats: list[str],
+        kept: dict[str, PciAddress],
+        zones: dict[PciAddress, str],
+        used: Usage,
+    ) -> None:
+        """``zones`` are those for which the kept HCAs are chosen: they may have moved since they were bound."""
         self.zone = zone
+        self._zones = zones
         self._kept = {seat: kept[seat] for seat in seats if seat in kept}
         self._open = [seat for seat in seats if seat not in kept]
         self._uses = [one for one in used.hcas if one.zone == zone and one.free]
@@ -134,14 +142,14 @@ class _Plan:
 
     @property
     def distinct(self) -> int:
-        """How many different HCAs the seats get: one each, as far as there are so many."""
-        kept = set(self._kept.values())
-        fresh = [one for one in self._uses if one.hca.address not in kept]
-        return len(kept) + min(len(self._open), len(fresh))
+        """How many different HCAs are chosen for the zone: one for each seat, as far as there are so many."""
+        kept = sum(zone == self.zone for zone in self._zones.values())
+        fresh = sum(one.hca.address not in self._zones for one in self._uses)
+        return kept + min(len(self._open), fresh)
 
     def filled(self, chosen: tuple[PciAddress, ...]) -> dict[str, PciAddress]:
         """The HCA of each seat: kept, chosen, and where those do not suffice the least shared again."""
-        fresh = [hca for hca in chosen if hca not in self._kept.values()]
+        fresh = [hca for hca in chosen if hca not in self._zones]
         return self._kept | dict(zip(self._open, [*fresh, *self._second_shares(fresh)], strict=False))
 
     def _second_shares(self, fresh: list[PciAddress]) -> list[PciAddress]:
@@ -157,12 +165,11 @@ class _Plan:
 
 
 def _candidates(
-    used: Usage, kept: dict[str, PciAddress], held_gpus: frozenset[PciAddress], gpus: Iterable[Gpu]
+    used: Usage, zones: dict[PciAddress, str], held_gpus: frozenset[PciAddress], gpus: Iterable[Gpu]
 ) -> list[Candidate]:
     every = [one.hca for one in used.hcas]
     free_gpus = [gpu for gpu in gpus if gpu.address not in held_gpus]
     wanted = Counter(hca.address for gpu in free_gpus for hca in nearest(gpu, every))
-    zones = {hca: used.zone(seat) for seat, hca in kept.items()}
     return [
         Candidate(
             hca=one.hca,

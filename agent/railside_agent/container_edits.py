@@ -24,6 +24,7 @@ from railside_proto.pool import Pool
 ALLOCATIONS = f"{RUN_DIR}/alloc"
 """Below the machine's root: one folder for each set of seats."""
 
+_KEY_LETTERS = 16
 DEVICES_LINK = "ib"
 INFO_FOLDER = "info"
 
@@ -74,12 +75,12 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 def allocation_key(pool: Pool, seats: tuple[str, ...]) -> str:
     """Name of the folder for ``seats``, the same in whatever order the kubelet lists them."""
     text = "\0".join((pool.resource, *sorted(seats)))
-    return f"{pool.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{pool.name}.{hashlib.sha256(text.encode()).hexdigest()[:_KEY_LETTERS]}"
 
 
 def allocation_folders(pool: Pool) -> str:
     """Pattern of the names that ``allocation_key`` gives."""
-    return f"{pool.name}.*"
+    return f"{pool.name}." + "[0-9a-f]" * _KEY_LETTERS
 
 
 def edits(pool: Pool, seats: tuple[str, ...], style: Style, *, virtual_topology: bool) -> ContainerEdits:

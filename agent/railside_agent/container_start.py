@@ -33,7 +33,12 @@ class ContainerStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def container_start(seats: tuple[str, ...], now: Situation, pool: Pool, rules: Rules) -> ContainerStart:
-    """The container of ``seats``. The kubelet writes its checkpoint before it calls PreStartContainer."""
+    """The container of ``seats``. The kubelet writes its checkpoint before it calls PreStartContainer.
+
+    In doubt nothing is told of it: an old checkpoint may name the pod that had the seats before.
+    """
+    if now.doubtful:
+        return ContainerStart(seats=tuple(sorted(seats, key=order)))
     live = [one for one in (now.checkpoint or Checkpoint()).entries if one.pod not in now.ended]
     ours = [one for one in live if one.resource == pool.resource]
     entries = [one for one in ours if set(one.names) == set(seats)]

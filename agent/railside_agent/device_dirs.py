@@ -22,6 +22,7 @@ from railside_agent.container_edits import (
     still_true,
 )
 from railside_agent.device_nodes import DeviceNodes
+from railside_agent.own_files import read_own
 from railside_proto.machine import DeviceNode, Machine
 from railside_proto.pool import Binding, Pool
 
@@ -45,13 +46,13 @@ class DeviceDirectories:
     def prepare(self, key: str, seats: tuple[str, ...]) -> None:
         """Make the folders that an Allocate answer names, unbound. Raises OSError.
 
-        Whoever held one of ``seats`` before is gone, or shares them within one pod and is laid out again at
-        its own start: their folders go, and so does any that nobody can tell whose it is.
+        No start finds what was laid out for one of ``seats`` before. What was bound is not forgotten: whose a seat
+        is now is for the kubelet's checkpoint to say, as it may have dealt one that is in a pod's hands.
         """
-        for other, binding in tuple(self._bindings().items()):
+        for other, binding in self._bindings().items():
             if not set(seats).isdisjoint(binding.seats):
-                self._drop(other)
-        _unbind(self._make_folder(key))
+                self.close(other)
+        self.close(self._make_folder(key).name)
 
     def lay_out(self, key: str, contents: Contents, binding: Binding) -> None:
         """Make ``contents`` what the container's start finds. Raises OSError, and then no start succeeds."""
@@ -82,24 +83,13 @@ class DeviceDirectories:
         """No start of this container finds anything, until it is laid out again. Raises OSError."""
         _unbind(self._folder / key)
 
-    def withdraw_untrue(self, machine: Machine) -> list[Binding]:
-        """Withdraw what ``machine`` does not bear out, and return whose that was.
-
-        What they are bound to is not forgotten: they get it again at their next start, whatever it is called then.
-        Raises the first OSError at the end: one folder that refuses keeps no other.
-        """
-        withdrawn: list[Binding] = []
-        refused: list[OSError] = []
-        for key, binding in tuple(self._bindings().items()):
-            if _is_laid_out(self._folder / key) and not self.is_true(key, machine):
-                try:
-                    self.close(key)
-                    withdrawn.append(binding)
-                except OSError as error:
-                    refused.append(error)
-        if refused:
-            raise refused[0]
-        return withdrawn
+    def untrue(self, machine: Machine) -> dict[str, Binding]:
+        """What a start would find that ``machine`` does not bear out, by key. Raises OSError."""
+        return {
+            key: binding
+            for key, binding in self._bindings().items()
+            if _is_laid_out(self._folder / key) and not self.is_true(key, machine)
+        }
 
     def is_true(self, key: str, machine: Machine) -> bool:
         """Whether what is laid out is what ``machine`` shows of the HCAs that it was laid out for."""
@@ -159,7 +149,7 @@ class DeviceDirectories:
 
 def _binding_in(folder: Path) -> Binding | None:
     try:
-        return read_binding((folder / INFO_FOLDER / ALLOCATION_FILE).read_bytes())
+        return read_binding(read_own(folder / INFO_FOLDER / ALLOCATION_FILE))
     except OSError:
         return None
 

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import Protocol
 
+from railside_agent.tree_files import printable
 from railside_proto.machine import DeviceNode
 
 
@@ -34,7 +35,7 @@ class CharacterDevices:
         if not stat.S_ISCHR(found.st_mode):
             return None
         return DeviceNode(
-            name=path.name,
+            name=printable(path.name),
             major=os.major(found.st_rdev),
             minor=os.minor(found.st_rdev),
             mode=stat.S_IMODE(found.st_mode),

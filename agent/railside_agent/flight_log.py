@@ -15,6 +15,7 @@ from railside_agent.seats import Books, Offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision
 from railside_agent.virtual_topology import TopologySource
+from railside_proto.decoding import UNDECODABLE
 from railside_proto.machine import PathClass, PciAddress
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code
@@ -198,7 +199,7 @@ def read(text: bytes) -> Iterator[Entry]:
     for line in filter(None, text.splitlines()):
         try:
             entry = _DECODER.decode(line)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             whole = False
             continue
         whole = whole or isinstance(entry, Began)

@@ -5,6 +5,7 @@ it writes, only that what follows a gap is of no use before a new file is begun.
 """
 
 import queue
+import re
 import threading
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ MOST_WAITING: Final = 256
 """Batches of lines that may wait for the disk."""
 
 _PATTERN: Final = "flight-*.jsonl"
+_NAME: Final = re.compile(r"flight-\d{8}\.jsonl")
 
 
 class _Batch(NamedTuple):
@@ -117,7 +119,7 @@ class Ring:
             file.write(batch.lines)
 
     def _next_path(self) -> Path:
-        files = sorted(self._folder.glob(_PATTERN))
+        files = _files(self._folder)
         number = int(files[-1].stem.rpartition("-")[2]) + 1 if files else 0
         return self._folder / f"flight-{number:08d}.jsonl"
 
@@ -126,12 +128,17 @@ class Ring:
         own = size + (path.stat().st_size if path.exists() else 0)
         if own > self._bytes_at_most:
             raise OSError(f"{own} bytes in one file are more than it may keep")
-        others = [(file, file.stat().st_size) for file in sorted(self._folder.glob(_PATTERN)) if file != path]
+        others = [(file, file.stat().st_size) for file in _files(self._folder) if file != path]
         while others and (own + sum(one for _, one in others) > self._bytes_at_most or len(others) >= MOST_FILES):
             others.pop(0)[0].unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Ours, oldest first; somebody's copy beside them is none of them."""
+    return sorted(file for file in folder.glob(_PATTERN) if _NAME.fullmatch(file.name))
 
 
 def recorded(folder: Path) -> bytes:
     """All lines that are kept in ``folder``, oldest first. Raises OSError."""
     # A file that was cut off ends in the middle of a line, which must not swallow the next file's first.
-    return b"\n".join(file.read_bytes() for file in sorted(folder.glob(_PATTERN)))
+    return b"\n".join(file.read_bytes() for file in _files(folder))

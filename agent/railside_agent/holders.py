@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from railside_proto.decoding import UNDECODABLE
+
 _NODE: Final = re.compile(r"[0-9]{1,5}")
 
 _REMEMBERED: Final = 1 << 10
@@ -88,7 +90,7 @@ def read_checkpoint(content: bytes) -> Checkpoint | None:
         return Checkpoint()
     try:
         data = msgspec.json.decode(content, type=_File).data
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
     registered = {resource: frozenset(ids or ()) for resource, ids in (data.registered or {}).items()}
     return Checkpoint(entries=tuple(map(_entry, data.entries or ())), registered=registered)

@@ -91,6 +91,7 @@ class Inventory:
         self._deadline_seconds = deadline_seconds
         self._signs = Debounce(debounce_seconds)
         self._worker = Worker("look")
+        self._desk = Worker("understanding")
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[Look | str] | None = None
         self.latest: Cell[Look | None] = Cell(None)
@@ -158,7 +159,8 @@ class Inventory:
         return await self._understood(with_port_states(raw, await self._ports.ask_all()), at)
 
     async def _understood(self, raw: RawMachine, at: float) -> Look:
-        machine = await self._in_thread(lambda: self._understand(raw))
+        # Not behind a look that hangs: what the cards say of their ports must be understood all the same.
+        machine = await self._desk.run(lambda: self._understand(raw), self._deadline_seconds)
         return Look(machine=machine, raw=raw, at=at)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:

@@ -6,24 +6,17 @@ It must not decide what is listed: the core does.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Final, Never
+from typing import Never
 
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.holders import Checkpoint
+from railside_agent.housekeeping import Housekeeping
 from railside_agent.outlook import Outlook
 from railside_agent.seats import Offer
 from railside_agent.starts import ContainerStarts
-from railside_agent.state_file import Remembered, StateFile
-from railside_proto.machine import Machine
+from railside_agent.state_file import StateFile
 from railside_proto.pool import Binding
 from railside_runtime.cell import Cell, until_any_changes
-from railside_runtime.worker import Worker
-
-DISK_DEADLINE_SECONDS: Final = 2.0
-"""The disk may hang; the kubelet gives a list 1.2 s from its start and will not wait for it."""
-
-RETRY_SECONDS: Final = 5.0
 
 
 class Offering:
@@ -47,32 +40,22 @@ class Offering:
         self.offer: Cell[Offer] = Cell(Offer())
         self._outlook = outlook
         self._starts = starts
-        self._state = state
-        self._restart = restart
         self._calm = calm
         self._log = log
-        self._worker = Worker("state")
-        self._renewed: Machine | None = None
-        self._collected: Checkpoint | None = None
+        self._house = Housekeeping(outlook, offer=self.offer, starts=starts, state=state, restart=restart, log=log)
 
     async def run(self) -> Never:
         """List what was remembered at once, and go on from there with every change."""
         await self._recall()
-        while True:
-            # A list made while a container waits for its call would hold that up, and be old when it is done.
-            await self._calm()
-            seen = self._sources()
-            again_at = self._list()
-            done = await self._keep_house()
-            wait = None if done else RETRY_SECONDS
-            if again_at is not None:
-                wait = min(wait or again_at, again_at)
-            await self._until_newer(seen, wait)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_listing(), name="list")
+            tasks.create_task(self._house.run(), name="housekeeping")
+        raise AssertionError("every task of the group runs for ever")
 
     async def _recall(self) -> None:
-        """All that an earlier run left. A disk that hangs is waited for: ids that pods hold must be listed."""
+        """All that an earlier run left."""
         await self._outlook.sight.checkpoint.read_patiently()
-        remembered = await self._patiently_recalled()
+        remembered = await self._house.recalled()
         self._outlook.remember(remembered.mode)
         self._outlook.books = remembered.books
         try:
@@ -80,13 +63,15 @@ class Offering:
         except (OSError, TimeoutError) as error:
             self._log.error("the bound containers could not be read", detail=str(error))
 
-    async def _patiently_recalled(self) -> Remembered:
+    async def _keep_listing(self) -> Never:
         while True:
-            try:
-                return await self._worker.run(self._state.recall, DISK_DEADLINE_SECONDS)
-            except TimeoutError:
-                self._log.error("the disk hangs, and nothing is offered before it answers")
-                await asyncio.sleep(RETRY_SECONDS)
+            # A list made while a container waits for its call would hold that up, and be old when it is done.
+            await self._calm()
+            seen = self._sources()
+            again_in = self._list()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(again_in):
+                    await until_any_changes(seen)
 
     def _sources(self) -> list[tuple[Cell[object], object]]:
         """Everything that the list rests on, and what it was when the list was made."""
@@ -94,6 +79,7 @@ class Offering:
         cells = (
             sight.inventory.latest,
             sight.checkpoint.latest,
+            sight.checkpoint.problem,
             sight.node,
             sight.pods,
             self._starts.bindings,
@@ -101,11 +87,6 @@ class Offering:
             self._outlook.heard,
         )
         return [(cell, cell.value) for cell in cells]  # type: ignore[misc]
-
-    async def _until_newer(self, seen: list[tuple[Cell[object], object]], at_most_seconds: float | None) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(at_most_seconds):
-                await until_any_changes(seen)
 
     def _list(self) -> float | None:
         """Make the list anew; in how many seconds it would change by itself."""
@@ -116,37 +97,3 @@ class Offering:
         made, now = outlook.list_now(self._starts.bindings.value)
         self.offer.set(made)
         return None if made.changes_at is None else max(0.0, made.changes_at - now)
-
-    async def _keep_house(self) -> bool:
-        """Put what is no longer true out of the way, and write down what must outlive us; whether that is done."""
-        renewed = await self._renew()
-        await self._collect()
-        remembered = Remembered(mode=self._outlook.remembered, books=self._outlook.books)
-        try:
-            return (
-                await self._worker.run(lambda: self._state.remember(remembered), DISK_DEADLINE_SECONDS) and renewed
-            )
-        except TimeoutError:
-            self._log.error("the state could not be remembered", detail="the disk hangs")
-            return False
-
-    async def _renew(self) -> bool:
-        look = self._outlook.sight.look
-        if look is None or look.machine == self._renewed:
-            return True
-        outdated = await self._starts.renew(look.machine)
-        if outdated is None:
-            return False
-        self._renewed = look.machine
-        for binding in outdated:
-            self._restart(binding)
-        return True
-
-    async def _collect(self) -> None:
-        """Once for each checkpoint that makes sense: what it does not name any more is gone."""
-        _, holders = self._outlook.sight.holders()
-        if holders is None or holders is self._collected:
-            return
-        self._collected = holders
-        pool = self._outlook.pool
-        await self._starts.collect(frozenset(entry.names for entry in holders.of(pool.resource)))

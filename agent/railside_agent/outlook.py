@@ -25,6 +25,7 @@ from railside_agent.recorder import Recorder
 from railside_agent.seats import Books, Offer, offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision, decide_deal, decide_start
+from railside_agent.starts import InFlight
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding, Mode
 from railside_runtime.cell import Cell
@@ -97,14 +98,14 @@ class Outlook:
         self._recorder = recorder
         self._loop: asyncio.AbstractEventLoop | None = None
         self.books = Books()
-        self.in_flight: Cell[frozenset[str]] = Cell(frozenset())
+        self.in_flight: Cell[InFlight] = Cell({})
         """Ids that were dealt a moment ago."""
         self.heard: Cell[float | None] = Cell(None)
         """When the kubelet opened the list that it follows."""
         self._configured = rules.mode
         self._remembered: Mode | None = None
-        self._dealt_under: dict[str, bytes | None] = {}
-        """The checkpoint's content when each id in flight was seen first."""
+        self._dealt_under: dict[tuple[str, int], bytes | None] = {}
+        """The checkpoint's content when each deal was seen first."""
 
     @property
     def mode(self) -> ModeDecision:
@@ -124,9 +125,11 @@ class Outlook:
         """Everything that is known now."""
         look, pods = self.sight.look, self.sight.pods.value
         content, holders = self.sight.holders()
+        doubtful = self._is_in_doubt(content, bindings)
         situation = Situation(
             machine=look.machine if look else None,
-            checkpoint=holders,
+            checkpoint=None if doubtful else holders,
+            doubtful=doubtful,
             bindings=bindings,
             mode=self.mode.mode,
             ended=pods.over,
@@ -137,6 +140,11 @@ class Outlook:
         )
         return Evidence(raw=look.raw if look else None, content=content, situation=situation)
 
+    def trusted(self, bindings: tuple[Binding, ...]) -> Checkpoint | None:
+        """The kubelet's checkpoint, if it is its last word."""
+        content, holders = self.sight.holders()
+        return None if self._is_in_doubt(content, bindings) else holders
+
     def list_now(self, bindings: tuple[Binding, ...]) -> tuple[Offer, float]:
         """The list on what is known now, and when that was."""
         self._loop = asyncio.get_running_loop()
@@ -144,6 +152,11 @@ class Outlook:
         self.books, made = offer(evidence.situation, books, self.pool, self.rules)
         self._recorder.listed(self.pool.name, evidence, books, self.books, made)
         return made, evidence.situation.now
+
+    @property
+    def has_topology(self) -> bool:
+        """Whether the host had a virtualTopology.xml when it was last looked at."""
+        return self.sight.look is not None and self.sight.look.machine.virtual_topology
 
     async def refresh(self) -> None:
         """Read the kubelet's checkpoint now."""
@@ -168,12 +181,21 @@ class Outlook:
         self._keep(partial(self._recorder.started, self.pool.name, evidence, books, {}, decision, dealt=True))
         return decision, evidence.situation.machine or Machine()
 
+    def _is_in_doubt(self, content: bytes | None, bindings: tuple[Binding, ...]) -> bool:
+        """Whether the checkpoint that was read is not the kubelet's last word.
+
+        It could not be read anew, or is missing though containers hold seats; the kubelet writes it at each list.
+        """
+        if self.sight.checkpoint.problem.value is not None:
+            return True
+        return not content and (bool(bindings) or any(one.held for one in self.books.listed))
+
     def _still_in_flight(self, content: bytes | None, holders: Checkpoint | None) -> frozenset[str]:
         """Ids that were dealt a moment ago, as far as no checkpoint written since shows them."""
-        dealt = self.in_flight.value
-        self._dealt_under = under = {name: self._dealt_under.get(name, content) for name in dealt}
+        dealt = self.in_flight.value.items()
+        self._dealt_under = under = {deal: self._dealt_under.get(deal, content) for deal in dealt}
         shown = holders.held(self.pool.resource) if holders and dealt else {}
-        return frozenset(name for name in dealt if name not in shown or under[name] is content)
+        return frozenset(deal[0] for deal in dealt if deal[0] not in shown or under[deal] is content)
 
     def _keep(self, keep: Callable[[], None]) -> None:
         """Have the recorder keep something, on its own thread."""

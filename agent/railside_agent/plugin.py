@@ -91,11 +91,15 @@ class DevicePlugin(DevicePluginBase):
         self._heard.set(time.monotonic())
         sent: pb.ListAndWatchResponse | None = None
         with _counted(self.streams):
-            async for offer in self._offer.changes():
-                # The same list again is no news, and would cost the kubelet a write to its disk.
-                if (message := device_list(offer)) != sent:
-                    await stream.send_message(message)
-                sent = message
+            try:
+                async for offer in self._offer.changes():
+                    # The same list again is no news, and would cost the kubelet a write to its disk.
+                    if (message := device_list(offer)) != sent:
+                        await stream.send_message(message)
+                    sent = message
+            finally:
+                # So that the first list of the next registration is already one of a kubelet that has just come.
+                self._heard.set(None)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, stream: "Stream[pb.PreferredAllocationRequest, pb.PreferredAllocationResponse]"

@@ -23,12 +23,27 @@ if TYPE_CHECKING:
 async def serving(plugin: "IServable", path: Path) -> AsyncIterator[None]:
     """Serve ``plugin`` on ``path`` for as long as the context lasts. Raises OSError where it cannot listen."""
     server = _Server(plugin)
-    await server.start(sock=await asyncio.to_thread(_bound, path))
+    await server.start(sock=await _bound_in_thread(path))
     try:
         yield
     finally:
         server.hang_up()
         await server.wait_closed()
+
+
+async def _bound_in_thread(path: Path) -> socket.socket:
+    """The bound socket; who is cancelled meanwhile leaves none behind."""
+    binding = asyncio.ensure_future(asyncio.to_thread(_bound, path))
+    try:
+        return await asyncio.shield(binding)
+    except asyncio.CancelledError:
+        binding.add_done_callback(_close_what_came)
+        raise
+
+
+def _close_what_came(binding: "asyncio.Future[socket.socket]") -> None:
+    if not binding.cancelled() and binding.exception() is None:
+        binding.result().close()
 
 
 def _bound(path: Path) -> socket.socket:

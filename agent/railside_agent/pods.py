@@ -171,7 +171,8 @@ def _pod(one: PodObject) -> Pod:
         name=one.metadata.name,
         namespace=one.metadata.namespace,
         static_uid=_static_uid(annotations),
-        ended=one.status.phase in _ENDED and not _any_runs(one.status),
+        # A pod that is evicted may be called Failed, without a word of its containers, while they are stopped.
+        ended=one.status.phase in _ENDED and _all_stopped(one),
         stopped=_all_stopped(one),
         terminating=one.metadata.deletion_timestamp is not None,
         locality=annotations.locality,

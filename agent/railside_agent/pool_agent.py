@@ -27,7 +27,7 @@ from railside_agent.recorder import Recorder
 from railside_agent.registration import Registrar
 from railside_agent.seats import Offer, wants_registration
 from railside_agent.start_decision import StartDecision
-from railside_agent.starts import ContainerStarts, Place
+from railside_agent.starts import ContainerStarts, PoolPlace
 from railside_agent.state_file import StateFile
 from railside_agent.status import PoolView
 from railside_agent.teller import Teller
@@ -75,7 +75,7 @@ class PoolAgent:
         self._pool = pool = plan.rules.pool
         self._outlook = Outlook(plan.rules, sight, recorder)
         self._starts = _STARTS[plan.binding](
-            Place(pool=pool, root=plan.root, style=plan.style),
+            PoolPlace(pool=pool, root=plan.root, style=plan.style),
             outlook=self._outlook,
             directories=DeviceDirectories(plan.root, nodes, pool),
             in_flight=self._outlook.in_flight,

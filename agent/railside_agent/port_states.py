@@ -143,11 +143,11 @@ class _Card:
                 self._loop.call_soon_threadsafe(self._tell, answer, bug)
 
     def _ask_firmware(self) -> tuple[Answer, Exception | None]:
-        """Who cannot ask, without a descriptor left or by a bug of ours, hears silence."""
+        """What we lack to ask with says nothing of the card; a bug of ours is silence."""
         try:
             return self._read(self.name), None
         except OSError:
-            return None, None
+            return (self._known[0] if self._known else None), None
         except Exception as error:  # noqa: BLE001 -- it is told on the loop; pods depend on this agent
             return None, error
 

@@ -108,7 +108,7 @@ class _Desk:
         return msgspec.structs.replace(
             facts,
             machine=None if raw is None else discover(raw, selectors, topology=self._topology),
-            checkpoint=None if content is None else read_checkpoint(content),
+            checkpoint=None if content is None or facts.doubtful else read_checkpoint(content),
         )
 
 

@@ -5,8 +5,9 @@ A name says nothing of an HCA and is the same in both modes: ``n0-s3`` is the fo
 """
 
 import functools
+import itertools
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Final
 
 ANYWHERE: Final = "any"
@@ -51,9 +52,6 @@ def order(name: str) -> tuple[str, int, str]:
     return (*found, "") if found else ("~", 0, name)
 
 
-def first_free(zone: str, taken: Container[str]) -> str:
-    """The lowest name in ``zone`` that is not ``taken``."""
-    number = 0
-    while (name := f"{zone}-s{number}") in taken:
-        number += 1
-    return name
+def unused(zone: str, taken: Container[str]) -> Iterator[str]:
+    """Names in ``zone`` that are not ``taken``, lowest first."""
+    return (name for number in itertools.count() if (name := f"{zone}-s{number}") not in taken)

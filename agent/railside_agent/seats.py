@@ -5,6 +5,7 @@ stays until the kubelet cannot have it in mind any more: one that is missing cra
 the kubelet's messages, and not which HCA a free seat will mean.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -12,7 +13,7 @@ import msgspec
 
 from railside_agent.holders import Checkpoint
 from railside_agent.rules import Rules
-from railside_agent.seat_names import first_free, is_ours, node_of, order, zone_of
+from railside_agent.seat_names import is_ours, node_of, order, unused, zone_of
 from railside_agent.situation import Listed, Situation, believed
 from railside_agent.soundness import Courses, follow, next_recovery
 from railside_agent.usage import Usage, usage
@@ -74,7 +75,12 @@ def offer(now: Situation, books: Books, pool: Pool, rules: Rules) -> tuple[Books
         clerk.end_of_patience(),
     )
     return (
-        Books(hinted=used.hinted, listed=listed, courses=courses, checkpoint=now.checkpoint),
+        Books(
+            hinted=used.hinted,
+            listed=listed,
+            courses=courses,
+            checkpoint=books.checkpoint if now.doubtful else now.checkpoint,
+        ),
         Offer(seats=seats, usage=used, changes_at=min((one for one in moments if one is not None), default=None)),
     )
 
@@ -144,14 +150,11 @@ class _Clerk:
 
     def _offered(self, spare: set[str]) -> Iterator[str]:
         """Free seats: those that were offered before, then others of the zone, then new ones."""
-        taken = spare | self._used.held.keys()
+        taken = frozenset(spare | self._used.held.keys())
         for zone in self._used.zones:
             of_zone = [name for name in spare if is_ours(name) and zone_of(name) == zone]
             of_zone.sort(key=lambda name: (self._was_unhealthy(name), order(name)))
-            for _ in range(self._used.free(zone)):
-                name = of_zone.pop(0) if of_zone else first_free(zone, taken)
-                taken.add(name)
-                yield name
+            yield from itertools.islice(itertools.chain(of_zone, unused(zone, taken)), self._used.free(zone))
 
     def _was_unhealthy(self, name: str) -> bool:
         before = self._before.get(name)

@@ -43,9 +43,9 @@ _Shares = Annotated[int, Meta(ge=1, le=MOST_SHARES, description=SHARES_ALLOWED)]
 _Resource = Annotated[
     str,
     Meta(
-        pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z",
+        pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
         max_length=253,
-        description="a resource name such as example.com/rdma",
+        description="a resource name such as example.com/rdma, its last word of 63 letters at most",
     ),
 ]
 _ModeSource = Literal["label", "ib-shared", "ib-shared-multi"]
@@ -85,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     shares_per_hca: Annotated[_Shares, Meta(title="containers that one HCA may serve in ib-shared-multi")] = 16
     pools: Annotated[
         tuple[PoolSettings, ...],
-        Meta(title="resource names and what stands behind them", description="a list of pools"),
+        Meta(title="resource names and what stands behind them", description="a list of pools", min_length=1),
     ] = (PoolSettings(),)
     binding: Annotated[
         Literal["start", "allocate"],
@@ -229,6 +229,8 @@ def _is_ours(name: str, text: str) -> bool:
 
 def _from_text(key: str, text: str, source: str) -> object:
     """The value of a variable or flag: lists of words are parted by commas, lists of more are JSON or YAML."""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise SettingsError(f"{key} (from {source}) is no text in UTF-8: {text!a}")
     match _FIELDS[key].default:
         case tuple(words) if all(isinstance(word, str) for word in words):
             return _converted(key, [word.strip() for word in text.split(",") if word.strip()], source)

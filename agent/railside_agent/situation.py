@@ -1,5 +1,7 @@
 """Everything that one decision about a pool rests on, at one moment. It must not decide anything."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from railside_agent.holders import Checkpoint, Entry, HeldId
@@ -46,15 +48,21 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def believed(now: Situation, last_good: Checkpoint | None, listed: tuple[Listed, ...], resource: str) -> Situation:
-    """``now`` with a checkpoint in any case: the ``last_good`` one, else what the bindings and the list tell."""
+    """``now`` with a checkpoint in any case: the ``last_good`` one, and what bindings and list tell beyond it."""
     if now.checkpoint is not None:
         return now
-    held = (HeldId(id=one.id, numa_nodes=one.numa_nodes) for one in listed if one.held)
+    last = last_good or Checkpoint()
+    told = {name for entry in last.of(resource) for name in entry.names}
+    bound = [one for one in now.bindings if not told.issuperset(one.seats)]
+    told |= {seat for one in bound for seat in one.seats}
+    shown = {one.id: one.numa_nodes for one in listed}
+    held = (HeldId(id=one.id, numa_nodes=one.numa_nodes) for one in listed if one.held and one.id not in told)
     guess = (
-        *(_entry(one.pod, tuple(map(_recorded, one.seats)), resource) for one in now.bindings),
+        *(_entry(one.pod, tuple(_recorded(seat, shown) for seat in one.seats), resource) for one in bound),
         *(_entry(None, (one,), resource) for one in held),
     )
-    return msgspec.structs.replace(now, checkpoint=last_good or Checkpoint(entries=guess), doubtful=True)
+    checkpoint = msgspec.structs.replace(last, entries=(*last.entries, *guess))
+    return msgspec.structs.replace(now, checkpoint=checkpoint, doubtful=True)
 
 
 def without_holders(now: Situation, seats: tuple[str, ...], resource: str) -> Situation:
@@ -69,8 +77,9 @@ def without_holders(now: Situation, seats: tuple[str, ...], resource: str) -> Si
     return msgspec.structs.replace(now, checkpoint=msgspec.structs.replace(checkpoint, entries=entries))
 
 
-def _recorded(seat: str) -> HeldId:
-    return HeldId(id=seat, numa_nodes=node_of(zone_of(seat)))
+def _recorded(seat: str, shown: Mapping[str, tuple[int, ...]]) -> HeldId:
+    """A seat where it was last shown to be, else where its name says."""
+    return HeldId(id=seat, numa_nodes=shown.get(seat) or node_of(zone_of(seat)))
 
 
 def _entry(pod: str | None, ids: tuple[HeldId, ...], resource: str) -> Entry:

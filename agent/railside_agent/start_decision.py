@@ -3,6 +3,7 @@
 One pure step, so that a start from the field can be decided again at a desk. It must not touch files.
 """
 
+import itertools
 from typing import Self
 
 import msgspec
@@ -14,7 +15,7 @@ from railside_agent.rules import Rules
 from railside_agent.seats import Books, followed
 from railside_agent.situation import Situation, believed, without_holders
 from railside_agent.usage import usage
-from railside_proto.machine import Machine, PathClass
+from railside_proto.machine import Machine, PathClass, path_class
 from railside_proto.pool import Binding, Pool
 from railside_proto.reasons import Code, Reason, reason
 
@@ -48,7 +49,7 @@ def decide_start(
     outcome = bind(start, used, held_gpus(now, rules), gpus)
     if isinstance(outcome, Refused):
         return StartDecision(start=start, outcome=outcome)
-    refusal = _too_far(outcome, enforced.get(start.pod or ""))
+    refusal = _too_far(outcome, start, enforced.get(start.pod or ""))
     if refusal is not None:
         return StartDecision(start=start, outcome=refusal)
     return StartDecision(start=start, outcome=outcome, farther=farther_than_needed(outcome, start, used))
@@ -84,10 +85,15 @@ def renewed(binding: Binding, machine: Machine) -> StartDecision | None:
     )
 
 
-def _too_far(bound: Bound, tolerated: PathClass | None) -> Refused | None:
+def _too_far(bound: Bound, start: ContainerStart, tolerated: PathClass | None) -> Refused | None:
+    """Why a pod that insists must not start: a GPU without an HCA near enough, or whose place nobody knows."""
     if tolerated is None:
         return None
-    far = next((pair for pair in bound.pairs if pair.path > tolerated), None)
-    if far is None:
+    paths = {gpu.address: min(path_class(gpu, hca) for hca in bound.hcas).name for gpu in start.gpus}
+    far: dict[str, str] = {gpu: path for gpu, path in paths.items() if PathClass[path] > tolerated}
+    unknown = ((gpu, "a distance that nobody knows") for gpu in start.unplaced_gpus)
+    worst = next(itertools.chain(far.items(), unknown), None)
+    if worst is None:
         return None
-    return Refused(reason=reason(Code.LOCALITY_NOT_MET, wanted=tolerated.name, gpu=far.gpu, path=far.path.name))
+    gpu, path = worst
+    return Refused(reason=reason(Code.LOCALITY_NOT_MET, wanted=tolerated.name, gpu=gpu, path=path))

@@ -5,7 +5,7 @@ at what is bound and the new directory nothing else happens: one worker does bot
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -36,8 +36,16 @@ IN_FLIGHT_SECONDS: Final = 10.0
 resources are dealt, too."""
 
 
+InFlight = Mapping[str, int]
+"""Seats that were dealt a moment ago, each with the number of the deal."""
+
+
 class Outlook(Protocol):
     """What starts are decided on."""
+
+    @property
+    def has_topology(self) -> bool:
+        """Whether the host had a virtualTopology.xml when it was last looked at."""
 
     async def refresh(self) -> None:
         """Read the kubelet's checkpoint, which tells whose container starts."""
@@ -55,7 +63,7 @@ class Outlook(Protocol):
         """Whether ``hcas`` are called and numbered so at this moment. Blocks; called in a worker's thread."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class PoolPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where a pool's containers are served, and how."""
 
     pool: Pool
@@ -68,11 +76,11 @@ class ContainerStarts:
 
     def __init__(
         self,
-        place: Place,
+        place: PoolPlace,
         *,
         outlook: Outlook,
         directories: DeviceDirectories,
-        in_flight: Cell[frozenset[str]],
+        in_flight: Cell[InFlight],
         told: Callable[[StartDecision], None],
         log: FilteringBoundLogger,
     ) -> None:
@@ -82,6 +90,8 @@ class ContainerStarts:
         self._directories = directories
         self._told = told
         self._log = log
+        self._deals = 0
+        self._untold: list[Binding] = []
         # One after the other: what was asked earlier must not undo what was asked later.
         self._worker = Worker("directories")
         self.bindings: Cell[tuple[Binding, ...]] = Cell(())
@@ -96,7 +106,7 @@ class ContainerStarts:
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         """What the kubelet is told for a container that it gives ``seats``, once; nothing is bound yet."""
         self._note_in_flight(seats)
-        topology = False
+        topology = self._outlook.has_topology
         try:
             topology = await self._worker.run(lambda: self._prepare(seats), DEAL_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
@@ -116,19 +126,22 @@ class ContainerStarts:
         self._told(decision)
         return decision.outcome
 
-    async def renew(self, machine: Machine) -> tuple[Binding, ...] | None:
+    async def renew(self, machine: Machine) -> tuple[tuple[Binding, ...], bool]:
         """Take away what was laid out for HCAs that have gone or are called or numbered otherwise by now.
 
-        What can be laid out anew is, for a start of which nobody asks us; the containers that run must be
-        restarted, and are returned. None where that could not be done yet.
+        What can be laid out anew is, for a start of which nobody asks us. Containers that run must be restarted,
+        and are returned, each once; and whether all was done, or it must be tried again.
         """
         try:
-            return await self._worker.run(lambda: self._renew(machine), START_DEADLINE_SECONDS)
+            problem = await self._worker.run(lambda: self._renew(machine), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            self._log.error("what is no longer true could not be withdrawn", detail=text_of(error))
-            return None
-        finally:
-            self._publish()
+            problem = error
+        if problem is not None:
+            self._log.error("what is no longer true could not be withdrawn", detail=text_of(problem))
+        outdated = tuple(self._untold)
+        del self._untold[: len(outdated)]
+        self._publish()
+        return outdated, problem is None
 
     async def collect(self, kept: frozenset[tuple[str, ...]]) -> None:
         """Take away the folders of containers that are gone: all but those with the seats in ``kept``."""
@@ -186,31 +199,43 @@ class ContainerStarts:
 
     def _refuse(self, decision: StartDecision) -> None:
         key = allocation_key(self._place.pool, decision.start.seats)
-        if len(decision.start.containers) > 1:
-            # Another container with the same seats, such as a sidecar, may be running on what was bound.
-            self._directories.close(key)
-        else:
+        if decision.start.pod is not None and len(decision.start.containers) == 1:
             self._directories.withdraw(key)
+        else:
+            # Somebody with the same seats, a sidecar or another pod, may be running on what was bound.
+            self._directories.close(key)
 
     def _lay_out(self, decision: StartDecision, bound: Bound, machine: Machine) -> None:
         files = allocation_files(bound, decision.start)
         key = allocation_key(self._place.pool, bound.seats)
         self._directories.lay_out(key, contents(bound, machine, self._place.style, files), bound.binding)
 
-    def _renew(self, machine: Machine) -> tuple[Binding, ...]:
-        withdrawn = self._directories.withdraw_untrue(machine)
-        for binding in withdrawn:
-            decision = renewed(binding, machine)
-            if decision is not None and isinstance(decision.outcome, Bound):
-                self._lay_out(decision, decision.outcome, machine)
-        return tuple(withdrawn)
+    def _renew(self, machine: Machine) -> OSError | None:
+        """One folder after the other, so that one that refuses keeps no other; the last refusal."""
+        refusal = None
+        for key, binding in self._directories.untrue(machine).items():
+            try:
+                self._directories.close(key)
+                self._untold.append(binding)
+                self._renew_one(binding, machine)
+            except OSError as error:
+                refusal = error
+        return refusal
+
+    def _renew_one(self, binding: Binding, machine: Machine) -> None:
+        decision = renewed(binding, machine)
+        if decision is not None and isinstance(decision.outcome, Bound):
+            self._lay_out(decision, decision.outcome, machine)
 
     def _note_in_flight(self, seats: tuple[str, ...]) -> None:
-        self._in_flight.set(self._in_flight.value | set(seats))
-        asyncio.get_running_loop().call_later(IN_FLIGHT_SECONDS, self._landed, frozenset(seats))
+        self._deals += 1
+        dealt = dict.fromkeys(seats, self._deals)
+        self._in_flight.set({**self._in_flight.value, **dealt})
+        asyncio.get_running_loop().call_later(IN_FLIGHT_SECONDS, self._landed, self._deals)
 
-    def _landed(self, seats: frozenset[str]) -> None:
-        self._in_flight.set(self._in_flight.value - seats)
+    def _landed(self, deal: int) -> None:
+        """A seat that was dealt again meanwhile is in flight by that later deal."""
+        self._in_flight.set({seat: number for seat, number in self._in_flight.value.items() if number != deal})
 
     def _publish(self) -> None:
         self.bindings.set(self._directories.known)

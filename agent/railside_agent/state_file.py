@@ -13,8 +13,10 @@ from typing import Annotated, Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.own_files import read_own
 from railside_agent.seats import Books
 from railside_agent.situation import Listed
+from railside_proto.decoding import UNDECODABLE
 from railside_proto.names import STATE_DIR
 from railside_proto.pool import Mode, Pool
 
@@ -61,7 +63,7 @@ class StateFile:
     def recall(self) -> Remembered:
         """What was last remembered; nothing at first, or where the file is no good."""
         try:
-            text = self._path.read_bytes()
+            text = read_own(self._path)
         except FileNotFoundError:
             return Remembered()
         except OSError as error:
@@ -69,7 +71,7 @@ class StateFile:
             return Remembered()
         try:
             remembered = _understood(msgspec.json.decode(text, type=_File))
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (*UNDECODABLE, ValueError) as error:
             self._complain("what was remembered makes no sense; the file is kept as .bad", error)
             with contextlib.suppress(OSError):
                 self._path.replace(self._path.with_suffix(".bad"))

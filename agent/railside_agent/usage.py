@@ -59,7 +59,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             return ANYWHERE
         # A seat under another plugin's id, dealt again by us, is where the kubelet recorded it.
         nodes = self.held[seat].numa_nodes if seat in self.held and not is_ours(seat) else ()
-        return zone_of_node(nodes[0]) if len(nodes) == 1 else zone_of(seat)
+        zone = zone_of_node(nodes[0]) if len(nodes) == 1 else zone_of(seat)
+        return self._roomiest if zone == ANYWHERE and ANYWHERE not in self.zones else zone
+
+    @property
+    def _roomiest(self) -> str:
+        """Where a seat that fits everywhere goes when no HCA is without a NUMA node any more."""
+        room = {zone: sum(one.free for one in self.hcas if one.zone == zone) for zone in self.zones}
+        return max(room, key=lambda zone: (room[zone], zone), default=ANYWHERE)
 
     def free(self, zone: str) -> int:
         """Seats of ``zone`` that can be dealt: free shares, less those that dealt seats are waiting for."""
@@ -103,7 +110,7 @@ def live_bindings(now: Situation, pool: Pool) -> tuple[Binding, ...]:
         one
         for one in now.bindings
         # What is bound when it is dealt is in use before the checkpoint can show it.
-        if now.in_flight.issuperset(one.seats) or _is_held(one, pods)
+        if (one.pod is None and now.in_flight.issuperset(one.seats)) or _is_held(one, pods)
     )
 
 

@@ -77,3 +77,6 @@ CONFLICTING_RESOURCES: Final = ("vke.volcengine.com/mgpu-core", "vke.volcengine.
 
 RECORDER_DIR: Final = f"{STATE_DIR}/recorder"
 """Below the machine's root: the agent's last inputs and decisions."""
+
+AGENT_LOCK: Final = f"{RUN_DIR}/agent.lock"
+"""Below the machine's root: held by the one agent that serves it."""

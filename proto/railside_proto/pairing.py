@@ -51,7 +51,7 @@ def choose(gpus: Sequence[Gpu], candidates: Sequence[Candidate], needed: Mapping
     usable = [one for one in candidates if needed.get(one.zone, 0)]
     if any(_count(usable, zone) < count or _musts(usable, zone) > count for zone, count in needed.items()):
         return None
-    problem = _Problem(gpus, usable, needed)
+    problem = _Problem(gpus, _that_can_matter(gpus, usable, sum(needed.values())), needed)
     return problem.choice(assign(problem.costs()))
 
 
@@ -60,6 +60,23 @@ def nearest(gpu: Gpu, hcas: Sequence[Hca]) -> tuple[Hca, ...]:
     paths = [path_class(gpu, hca) for hca in hcas]
     best = min(paths, default=None)
     return tuple(hca for hca, path in zip(hcas, paths, strict=True) if path is best)
+
+
+def _that_can_matter(gpus: Sequence[Gpu], candidates: Sequence[Candidate], chosen: int) -> list[Candidate]:
+    """Those that some best choice can need: of each zone, for each GPU and for none, as many as are chosen.
+
+    The others of a choice take fewer than that many, so one of them is always left; and a card with hundreds of
+    virtual functions costs no more than one with a few.
+    """
+    liking = _preferences(candidates)
+    kept = {index for index, one in enumerate(candidates) if one.must}
+    for zone in {one.zone for one in candidates}:
+        of_zone = [index for index, one in enumerate(candidates) if one.zone == zone]
+        kept.update(sorted(of_zone, key=lambda index: liking[index])[:chosen])
+        for gpu in gpus:
+            near = {index: path_class(gpu, candidates[index].hca) for index in of_zone}
+            kept.update(sorted(of_zone, key=lambda index: (near[index], liking[index]))[:chosen])
+    return [candidates[index] for index in sorted(kept)]
 
 
 def _count(candidates: Sequence[Candidate], zone: str) -> int:

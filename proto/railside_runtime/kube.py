@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import aiohttp
 import msgspec
 
+from railside_proto.decoding import UNDECODABLE
 from railside_runtime import kube_transport
 from railside_runtime.kube_error import UNAUTHORIZED, UNREACHED, KubeError
 from railside_runtime.kube_transport import Configuration, Library, RestClient
@@ -67,8 +68,7 @@ class Watch:
                 return await self._response.content.readline() or None
         except TimeoutError:
             raise KubeError(UNREACHED, f"the watch said nothing for {deadline_seconds:g} s") from None
-        # ValueError is aiohttp's word for a line without an end.
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except Exception as error:
             raise KubeError(UNREACHED, f"the watch broke: {_words(error)}") from error
 
 
@@ -227,7 +227,7 @@ async def _refusal(response: aiohttp.ClientResponse) -> KubeError:
     try:
         text = await response.content.read(_MESSAGE_BYTES)
         said = msgspec.json.decode(text, type=_Status).message
-    except (msgspec.MsgspecError, aiohttp.ClientError, OSError):
+    except (*UNDECODABLE, aiohttp.ClientError, OSError):
         said = ""
     finally:
         response.close()

@@ -5,17 +5,21 @@ must not lose an object that it cannot read: what it knew of it stays, and the c
 """
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from railside_proto.decoding import UNDECODABLE
 from railside_runtime.kube_error import GONE
 
 T = TypeVar("T")
 
 MOST_TOMBSTONES: Final = 1024
 
+
+_VERSION: Final = re.compile(r"[0-9]{1,20}")
 
 MOST_LAST_SEEN: Final = 64
 """Deleted objects that are kept: who reads them has read the picture before so many more have gone."""
@@ -115,7 +119,7 @@ class Picture(Generic[T]):
             if event.type == "ERROR":
                 return _lost(msgspec.json.decode(event.object, type=_Status))
             key = msgspec.json.decode(event.object, type=_Keyed).metadata
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             return LostTrack(why=f"the watch said what makes no sense: {error}", expired=False)
         match event.type:
             case "ADDED" | "MODIFIED":
@@ -148,7 +152,7 @@ class Picture(Generic[T]):
             del self._gone[next(iter(self._gone))]
 
     def _keep_last(self, key: _Bookkeeping, raw: msgspec.Raw) -> None:
-        with contextlib.suppress(msgspec.MsgspecError):
+        with contextlib.suppress(*UNDECODABLE):
             self._last_seen[key.uid] = self._decoder.decode(raw)
         if len(self._last_seen) > MOST_LAST_SEEN:
             del self._last_seen[next(iter(self._last_seen))]
@@ -156,7 +160,7 @@ class Picture(Generic[T]):
     def _take(self, key: _Bookkeeping, raw: msgspec.Raw) -> None:
         try:
             value = self._decoder.decode(raw)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             self._unread[key.uid] = f"{key.name or key.uid} cannot be read: {error}"
             return
         self._unread.pop(key.uid, None)
@@ -174,4 +178,4 @@ def _lost(status: _Status) -> LostTrack:
 
 def _number(key: _Bookkeeping) -> int:
     """Versions of the API server's own objects are numbers that grow; where they are not, order means nothing."""
-    return int(key.resource_version) if key.resource_version.isdecimal() else 0
+    return int(key.resource_version) if _VERSION.fullmatch(key.resource_version) else 0

@@ -10,6 +10,9 @@ from aiohttp import web
 IDLE_SECONDS: Final = 2.0
 """How long a connection that says nothing is kept, and how long an answer under way may take at the end."""
 
+MOST_CONNECTIONS: Final = 64
+"""At a time: whoever may reach the port must not take the descriptors that the program works with."""
+
 NotReady = tuple[str, ...]
 """Sentences that say what is still missing; empty when ready."""
 
@@ -28,6 +31,7 @@ class ProbeServer:
         self._address = (host, port)
         self._not_ready = not_ready
         self._status = status
+        self._listener: asyncio.Server | None = None
 
     async def run(self) -> Never:
         """Serve. Raises ListenError."""
@@ -40,17 +44,30 @@ class ProbeServer:
             while True:
                 await asyncio.Event().wait()
         finally:
+            if self._listener is not None:
+                self._listener.close()
             await runner.cleanup()
 
     async def _listen(self, runner: web.AppRunner) -> None:
         host, port = self._address
         try:
-            await web.TCPSite(runner, host, port).start()
+            await self._serve(runner, host, port)
         except (OSError, UnicodeError) as error:
             why = _why(error)
             raise ListenError(
                 f"cannot listen on {host}:{port} ({why}); set another listenHost or listenPort"
             ) from error
+
+    async def _serve(self, runner: web.AppRunner, host: str, port: int) -> None:
+        server = runner.server
+        if server is None:
+            raise AssertionError("the runner was set up, so it has a server")
+
+        def connected() -> asyncio.Protocol:
+            return _Full() if len(server.connections) >= MOST_CONNECTIONS else server()
+
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(connected, host, port, backlog=MOST_CONNECTIONS)
 
     def _application(self) -> web.Application:
         application = web.Application()
@@ -69,6 +86,14 @@ class ProbeServer:
 
     async def _status_page(self, _request: web.Request) -> web.Response:
         return web.Response(body=await self._status(), content_type="application/json")
+
+
+class _Full(asyncio.Protocol):
+    """A connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hang up."""
+        transport.close()
 
 
 def _why(error: OSError | UnicodeError) -> str:

@@ -13,6 +13,7 @@ from typing import Final, Generic, Never, Protocol, TypeVar
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from railside_proto.decoding import UNDECODABLE
 from railside_runtime.cell import Cell
 from railside_runtime.kube_error import GONE, UNREACHED, KubeError
 from railside_runtime.picture import LostTrack, Page, Picture, read_page
@@ -22,6 +23,10 @@ T = TypeVar("T")
 Query = Mapping[str, str]
 
 _MOST_DOUBLINGS: Final = 16
+
+
+MOST_PAGES: Final = 1000
+"""A hundred times what a node's pods fill."""
 
 
 class Lines(Protocol):
@@ -147,17 +152,19 @@ class Reflector(Generic[T]):
         first = query if self.seen.value.synced else {**query, "resourceVersion": "0"}
         pages = [await self._page(first)]
         while pages[-1].metadata.more:
+            if len(pages) >= MOST_PAGES:
+                raise KubeError(UNREACHED, f"the list has no end: {MOST_PAGES} pages were read")
             pages.append(await self._page({**query, "continue": pages[-1].metadata.more}))
         try:
             self._picture.replace(pages)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise _nonsense(error) from error
         self.seen.set(msgspec.structs.replace(self.seen.value, objects=self._picture.objects, synced=True))
 
     async def _page(self, query: Query) -> Page:
         try:
             return read_page(await self._api.get(self._path, query))
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise _nonsense(error) from error
 
     async def _read(self, lines: Lines) -> LostTrack | None:

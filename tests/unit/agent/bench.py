@@ -15,7 +15,7 @@ from railside_agent.inventory import LookError
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision, decide_deal, decide_start
-from railside_agent.starts import ContainerStarts, Place
+from railside_agent.starts import ContainerStarts, InFlight, PoolPlace
 from railside_proto.machine import DeviceNode, Hca, Machine
 from railside_proto.pool import Binding, Pool
 from railside_runtime.cell import Cell
@@ -29,10 +29,11 @@ LONGEST_BLOCK_SECONDS = 5
 class FakeOutlook:
     """Decides on ``now``, and a look makes ``newer`` of it what is known."""
 
-    def __init__(self, now: Situation, in_flight: Cell[frozenset[str]]) -> None:
+    def __init__(self, now: Situation, in_flight: Cell[InFlight]) -> None:
         self.now = now
         self._in_flight = in_flight
         self.newer: Situation | None = None
+        self.has_topology = False
         self.present: Callable[[tuple[Hca, ...]], bool] = lambda _: True
         self.look_problem: str | None = None
         self.asked: list[str] = []
@@ -63,7 +64,7 @@ class FakeOutlook:
     def _asked(self, what: str, bindings: tuple[Binding, ...]) -> Situation:
         self.asked.append(what)
         self.answers.wait(LONGEST_BLOCK_SECONDS)
-        return msgspec.structs.replace(self.now, bindings=bindings, in_flight=self._in_flight.value)
+        return msgspec.structs.replace(self.now, bindings=bindings, in_flight=frozenset(self._in_flight.value))
 
 
 class FullDisk(StandInNodes):
@@ -74,15 +75,16 @@ class FullDisk(StandInNodes):
 
 
 class Directories(DeviceDirectories):
-    """Says when it has closed a container's folder; refuses to while ``stuck``."""
+    """Says when it has closed a folder; refuses to while ``stuck``, or to close the ``refusing`` one."""
 
     def __init__(self, root: Path, nodes: StandInNodes, pool: Pool) -> None:
         super().__init__(root, nodes, pool)
         self.closed = threading.Semaphore(0)
         self.stuck = False
+        self.refusing: str | None = None
 
     def close(self, key: str) -> None:
-        if self.stuck:
+        if self.stuck or key == self.refusing:
             raise OSError(30, "Read-only file system", key)
         super().close(key)
         self.closed.release()
@@ -101,12 +103,12 @@ class Bench:
     ) -> None:
         self.root = root
         self.told: list[StartDecision] = []
-        self.in_flight: Cell[frozenset[str]] = Cell(frozenset())
+        self.in_flight: Cell[InFlight] = Cell({})
         now = situation(placed(1), placed(2), entries=[entry("p", *SEATS)])
         self.outlook = FakeOutlook(now, self.in_flight)
         self.directories = Directories(root, nodes or StandInNodes(), POOL)
         self.starts = kind(
-            Place(pool=POOL, root=root, style=Style()),
+            PoolPlace(pool=POOL, root=root, style=Style()),
             outlook=self.outlook,
             directories=self.directories,
             in_flight=self.in_flight,

@@ -42,6 +42,7 @@ class _Latest:
 
     def __init__(self, value: object) -> None:
         self.latest = Cell(value)
+        self.problem: Cell[str | None] = Cell(None)
 
 
 class Desk:
@@ -118,6 +119,10 @@ class Desk:
     def write_checkpoint(self, content: bytes | None = None) -> None:
         data = {"PodDeviceEntries": self.entries, "RegisteredDevices": self.registered}
         self._checkpoint.latest.set(content or msgspec.json.encode({"Data": data, "Checksum": 1}))
+
+    def distrust(self, problem: str | None) -> None:
+        """The kubelet's checkpoint cannot be read anew, for this ``problem``."""
+        self._checkpoint.problem.set(problem)
 
     def claim(self, gpu: int) -> None:
         """A container has ``gpu`` by a resource claim."""

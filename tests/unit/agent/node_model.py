@@ -129,7 +129,7 @@ class Node:
         if isinstance(decision.outcome, Bound):
             self.disk[tuple(sorted(seats))] = decision.outcome.binding
             pod.started.add(seats)
-        else:
+        elif decision.start.pod is not None and len(decision.start.containers) == 1:
             self.disk.pop(tuple(sorted(seats)), None)
         return decision
 
@@ -167,9 +167,8 @@ class Node:
         pod.containers.append(tuple(one.id for one in recorded))
 
     def call(self, name: str) -> None:
-        """An Allocate is under way that the checkpoint does not show yet; who had the seat before is gone."""
+        """An Allocate is under way that the checkpoint does not show yet."""
         self.in_flight = frozenset({name})
-        self.disk = {seats: one for seats, one in self.disk.items() if name not in seats}
 
     def deal_stranger(self, pod: Pod, name: str, nodes: tuple[int, ...], answer: bytes) -> None:
         """What another plugin's pod holds."""
@@ -206,9 +205,10 @@ class Node:
             holders = [
                 entry
                 for entry in self.entries
-                if entry.resource == RESOURCE and entry.pod == binding.pod and self.alive(entry.pod)
+                if entry.resource == RESOURCE and binding.pod in {None, entry.pod} and self.alive(entry.pod)
             ]
-            if any(set(entry.names) & set(binding.seats) for entry in holders):
+            dealt = binding.pod is None and self.in_flight.issuperset(binding.seats)
+            if dealt or any(set(entry.names) & set(binding.seats) for entry in holders):
                 yield binding
 
     def sound(self, card: Card) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.unit.agent.bench import SEATS, Bench, FullDisk
 from tests.unit.agent.situations import binding, entry, placed, situation
-from tests.unit.builders import LogLines, hca, port
+from tests.unit.builders import LogLines, hca, machine, port
 
 from railside_agent.allocate_starts import AllocateStarts
 from railside_agent.binding import Bound, Refused
@@ -52,7 +52,7 @@ async def test_hcas_are_chosen_when_seats_are_dealt(bench: Bench) -> None:
     """The answer names the nodes of the HCAs, which are bound and in flight from then on."""
     answer = await bench.starts.deal(SEATS)
     assert _nodes(answer) == ["/dev/infiniband/uverbs1"]
-    assert ((binding(None, n0_s0=1),), frozenset(SEATS)) == (bench.starts.bindings.value, bench.in_flight.value)
+    assert ((binding(None, n0_s0=1),), set(SEATS)) == (bench.starts.bindings.value, set(bench.in_flight.value))
     told = await asyncio.to_thread((bench.folder(*SEATS) / "info/hcas").read_text)
     assert told == "mlx5_1\n"
 
@@ -113,11 +113,35 @@ async def test_seats_of_two_pods_that_have_gone_are_not_dealt_twice(bench: Bench
 
 
 async def test_dealing_takes_seats_from_who_had_them(bench: Bench) -> None:
-    """A container that gets seats of an ended one finds their HCAs free."""
+    """A container that gets seats of an ended one gets what they meant, and the folder of that one goes later."""
     await bench.starts.deal((*SEATS, *_OTHER))
     _dealt(bench, entry("old", *SEATS, *_OTHER))
     assert _nodes(await bench.starts.deal(SEATS)) == ["/dev/infiniband/uverbs1"]
-    assert (binding(None, n0_s0=1),) == bench.starts.bindings.value
+    assert (binding(None, n0_s0=1, n0_s1=2), binding(None, n0_s0=1)) == bench.starts.bindings.value
+
+
+async def test_init_and_main_containers_share_what_they_were_dealt(bench: Bench) -> None:
+    """A main container that is dealt its init container's seat and another starts, and so does the init container.
+
+    Each keeps its own folder, as the kubelet replays both, and the shared seat is one HCA.
+    """
+    both = (*SEATS, *_OTHER)
+    answers = [_nodes(await bench.starts.deal(seats)) for seats in (SEATS, both)]
+    _dealt(bench, entry("p", *SEATS, container="init"), entry("p", *both))
+    outcomes = [await bench.starts.start(seats) for seats in (SEATS, both)]
+    bound = [one.binding for one in outcomes if isinstance(one, Bound)]
+    assert [binding("p", n0_s0=1), binding("p", n0_s0=1, n0_s1=2)] == bound
+    assert answers == [["/dev/infiniband/uverbs1"], ["/dev/infiniband/uverbs1", "/dev/infiniband/uverbs2"]]
+
+
+async def test_nodes_that_are_replayed_are_never_laid_out_anew(bench: Bench) -> None:
+    """After a renumbering what was dealt is told as outdated, and its start stays refused (law 9)."""
+    await bench.starts.deal(SEATS)
+    renumbered = placed(1, uverbs=hca(2).uverbs)
+    told = await bench.starts.renew(machine(renumbered))
+    bench.know(renumbered, checkpoint=situation(entries=[entry("p", *SEATS)]).checkpoint)
+    assert (((binding(None, n0_s0=1),), True), []) == (told, await bench.found(*SEATS))
+    assert _refusal(await bench.starts.start(SEATS))[0] is Code.NODES_CHANGED
 
 
 @pytest.mark.parametrize("free", [True, False])

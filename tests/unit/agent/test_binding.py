@@ -27,7 +27,6 @@ from railside_proto.pool import Binding, Mode, Pool
 from railside_proto.reasons import Code
 
 _DOWN = (port(PortState.DOWN),)
-_MULTI = Pool(shares_per_hca=2)
 _TWO_A_ZONE = (placed(1), placed(2), placed(3, 1), placed(4, 1))
 _GPUS = (beside(1), beside(2), beside(3, 1), beside(4, 1))
 
@@ -94,11 +93,33 @@ def test_a_seat_keeps_the_hca_of_its_own_pod(bound: Binding, expected: list[int]
     assert expected == _case("n0-s0", bindings=(bound,)).numbers()
 
 
+def test_in_doubt_a_seat_keeps_its_hca_whoever_had_it() -> None:
+    """Beside an old checkpoint nobody can say whose seat it is, and an HCA more would be taken for nothing."""
+    case = _case("n0-s0", bindings=(binding("old", n0_s0=1),))
+    case.now = msgspec.structs.replace(case.now, doubtful=True)
+    assert case.numbers() == [1]
+
+
 def test_a_kept_hca_beats_a_nearer_one() -> None:
     """What a pod has started with it keeps, though by now a nearer one is free."""
     case = _case("n0-s0", entries=(gpus_of("p", "GPU-1"),), bindings=(binding("p", n0_s0=2),))
     assert case.numbers() == [2]
     assert [(pair.gpu, pair.hca) for pair in case.bound().pairs] == [(beside(1).address, address(2))]
+
+
+def test_an_hca_that_moved_to_another_zone_is_kept() -> None:
+    """A seat keeps its HCA though that is at another NUMA node by now, and the other zone's seat has one, too."""
+    moved = (placed(1, 1), *_TWO_A_ZONE[1:])
+    assert _case("n0-s0", hcas=moved, bindings=(binding("p", n0_s0=1),)).numbers() == [1]
+    both = _case("n0-s0", "n1-s0", hcas=moved, bindings=(binding("p", n0_s0=1),)).numbers()
+    assert (both[0], both[1] in {3, 4}) == (1, True)
+
+
+def test_a_seat_that_fits_everywhere_in_a_list_with_hints() -> None:
+    """When no HCA is without a NUMA node any more, such a seat goes where most is free, and its pod starts."""
+    entries = (entry("q", "n0-s0"), entry("p", ids=(held("any-s0", 0, 1),)))
+    now = situation(*_TWO_A_ZONE, gpus=_GPUS, entries=entries, bindings=(binding("q", n0_s0=1),))
+    assert _Case(now=now, seats=("any-s0",)).numbers() == [3]
 
 
 def test_an_ill_hca_is_exchanged_for_another_of_its_zone() -> None:
@@ -211,6 +232,13 @@ def test_hcas_are_those_nearest_to_the_gpus(seats: list[str], gpus: list[str], e
     assert expected == sorted(_case(*seats, entries=(gpus_of("p", *gpus),)).numbers())
 
 
+def test_each_gpu_of_a_wide_container_has_its_own_hca_beside_it() -> None:
+    """Where a zone has more HCAs than a container asks for, it gets those beside its GPUs, each of them."""
+    entries = (entry("p", "n0-s0", "n0-s1"), gpus_of("p", "GPU-2", "GPU-3"))
+    now = situation(*map(placed, (1, 2, 3)), gpus=map(beside, (1, 2, 3)), entries=entries)
+    assert sorted(_Case(now=now, seats=("n0-s0", "n0-s1")).numbers()) == [2, 3]
+
+
 def test_pairs_tell_the_path_of_each_gpu() -> None:
     """Which HCA serves which GPU, and how far it is, is part of the outcome."""
     case = _case("n0-s0", "n1-s0", entries=(gpus_of("p", "GPU-2", "GPU-4"),))
@@ -240,8 +268,11 @@ def test_a_seat_under_another_plugins_id_is_of_the_recorded_zone() -> None:
 # ib-shared-multi
 
 
-def _multi(*seats: str, entries: tuple[Entry, ...] = (), bindings: tuple[Binding, ...] = ()) -> _Case:
-    return _case(*seats, entries=entries, bindings=bindings, mode=Mode.IB_SHARED_MULTI, pool=_MULTI)
+def _multi(
+    *seats: str, entries: tuple[Entry, ...] = (), bindings: tuple[Binding, ...] = (), share: int = 2
+) -> _Case:
+    pool = Pool(shares_per_hca=share)
+    return _case(*seats, entries=entries, bindings=bindings, mode=Mode.IB_SHARED_MULTI, pool=pool)
 
 
 _OTHER = (entry("q", "n0-s5"),)
@@ -254,6 +285,16 @@ _ON_1 = (binding("q", n0_s5=1),)
         pytest.param(_multi("n0-s0", entries=_OTHER, bindings=_ON_1), [2], id="least-shared-first"),
         pytest.param(
             _multi("n0-s0", "n0-s1", entries=_OTHER, bindings=_ON_1), [1, 2], id="distinct-before-less-shared"
+        ),
+        pytest.param(
+            _multi("n0-s0", "n0-s1", entries=_OTHER, bindings=(binding("q", n0_s5=2),)),
+            [1, 2],
+            id="distinct-whichever-is-shared",
+        ),
+        pytest.param(
+            _multi("n0-s0", "n0-s1", "n0-s2", entries=_OTHER, bindings=_ON_1, share=3),
+            [1, 2, 2],
+            id="second-shares-of-the-less-shared",
         ),
         pytest.param(
             _multi("n0-s0", entries=(*_OTHER, gpus_of("p", "GPU-1")), bindings=_ON_1),

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import operator
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -139,3 +140,23 @@ async def test_a_disk_that_hangs_costs_the_deadline(tmp_path: Path, folder: Path
     await asyncio.to_thread(_rename_into_place, folder, b"one")
     assert await watch.read_now() is None
     assert watch.problem.value == "the disk did not answer within 0 s"
+
+
+class _SlowDisk(CheckpointWatch):
+    """Hangs until it is released."""
+
+    released: threading.Event
+
+    def _read(self) -> bytes:
+        self.released.wait(5)
+        return super()._read()
+
+
+@pytest.mark.looptime
+async def test_a_disk_that_hangs_can_be_waited_for(tmp_path: Path, folder: Path, written: LogLines) -> None:
+    """Who must know gets the content when the disk answers, however long that takes, and not before (law 6)."""
+    watch = _SlowDisk(tmp_path, written.log)
+    watch.released = threading.Event()
+    await asyncio.to_thread(_rename_into_place, folder, b"one")
+    asyncio.get_running_loop().call_later(60, watch.released.set)
+    assert await watch.read_patiently() == b"one"

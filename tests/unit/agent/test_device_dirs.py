@@ -16,7 +16,7 @@ from railside_proto.machine import DeviceNode, Machine
 from railside_proto.pool import Binding, Pool
 from railside_sim.stand_in_nodes import StandInNodes
 
-_OTHER_POOL = Pool(resource="example.com/roce")
+_OTHER_POOL = Pool(resource=f"example.com/{POOL.name}.y")
 
 
 def _key(*seats: str) -> str:
@@ -144,20 +144,26 @@ def test_what_earlier_starts_left_goes_after_a_while(directories: DeviceDirector
         ),
     ],
 )
-def test_what_is_no_longer_true_is_withdrawn(
+def test_what_is_no_longer_true_is_known(
     directories: DeviceDirectories, tmp_path: Path, now: Machine, withdrawn: list[Binding]
 ) -> None:
-    """A start without PreStart must not find an HCA under a name that means another by now (law 9)."""
+    """Who lays out an HCA under a name that means another by now is told of, and nothing is changed (law 9)."""
     _lay_out(directories, "s0", hcas=(1,))
-    assert withdrawn == directories.withdraw_untrue(now)
-    assert (not withdrawn) == (_folder(tmp_path, "s0") / "ib").exists()
+    assert withdrawn == list(directories.untrue(now).values())
+    assert (_folder(tmp_path, "s0") / "ib").exists()
 
 
-def test_one_of_two_that_is_no_longer_true_withdraws_both(directories: DeviceDirectories, tmp_path: Path) -> None:
+def test_one_of_two_that_is_no_longer_true_makes_both_untrue(directories: DeviceDirectories) -> None:
     """A container with two HCAs starts with both as they are, or not at all (law 9)."""
     _lay_out(directories, "s0", "s1", hcas=(1, 2))
-    directories.withdraw_untrue(machine(hca(1)))
-    assert not (_folder(tmp_path, "s0", "s1") / "ib").exists()
+    assert {_key("s0", "s1"): binding("p", s0=1, s1=2)} == directories.untrue(machine(hca(1)))
+
+
+def test_what_no_start_finds_is_not_untrue(directories: DeviceDirectories) -> None:
+    """What was closed need not be taken away again, whatever has become of its HCA."""
+    _lay_out(directories, "s0", hcas=(1,))
+    directories.close(_key("s0"))
+    assert directories.untrue(machine()) == {}
 
 
 def test_a_failure_leaves_no_link(directories: DeviceDirectories, tmp_path: Path) -> None:
@@ -178,22 +184,26 @@ def test_a_success_sweeps_up_after_failures(directories: DeviceDirectories, tmp_
 
 
 @pytest.mark.parametrize(
-    ("dealt", "expected"),
+    ("dealt", "found"),
     [
-        pytest.param(("s0",), [("s2",)], id="one-seat-of-an-earlier-pod"),
-        pytest.param(("s1", "s3"), [("s2",)], id="overlapping"),
-        pytest.param(("s0", "s1"), [("s2",)], id="the-same-seats"),
-        pytest.param(("s3",), [("s0", "s1"), ("s2",)], id="none-of-theirs"),
+        pytest.param(("s0",), (False, True), id="one-seat-of-an-earlier-pod"),
+        pytest.param(("s1", "s3"), (False, True), id="overlapping"),
+        pytest.param(("s0", "s1"), (False, True), id="the-same-seats"),
+        pytest.param(("s3",), (True, True), id="none-of-theirs"),
     ],
 )
-def test_dealt_seats_are_withdrawn_from_who_held_them(
-    directories: DeviceDirectories, dealt: tuple[str, ...], expected: list[tuple[str, ...]]
+def test_dealt_seats_are_closed_to_who_held_them(
+    directories: DeviceDirectories, tmp_path: Path, dealt: tuple[str, ...], found: tuple[bool, bool]
 ) -> None:
-    """Seats that are dealt again had a holder that is gone: its directories go, those of others stay."""
+    """Whoever has a seat that is dealt again finds nothing at a start, and keeps its HCAs from all others.
+
+    The kubelet may have dealt a seat of a living pod: only its checkpoint tells that a holder is gone.
+    """
     _lay_out(directories, "s0", "s1", hcas=(0, 1))
     _lay_out(directories, "s2", hcas=(2,))
     directories.prepare(_key(*dealt), dealt)
-    assert expected == sorted(one.seats for one in directories.bindings())
+    assert found == tuple((_folder(tmp_path, *seats) / "ib").exists() for seats in (("s0", "s1"), ("s2",)))
+    assert (binding("p", s0=0, s1=1), binding("p", s2=2)) == directories.bindings()
 
 
 def test_bindings_survive_a_restart_of_the_agent(directories: DeviceDirectories, tmp_path: Path) -> None:
@@ -205,10 +215,12 @@ def test_bindings_survive_a_restart_of_the_agent(directories: DeviceDirectories,
     assert [binding("p", s0=0), binding(None, s4=4)] == found
 
 
-def test_withdrawn_bindings_survive_a_restart_too(directories: DeviceDirectories, tmp_path: Path) -> None:
-    """A container whose HCA has gone is still bound to it: no other container gets it meanwhile (law 6)."""
+def test_bindings_of_seats_that_were_dealt_again_survive_too(
+    directories: DeviceDirectories, tmp_path: Path
+) -> None:
+    """Who was bound when its seat was dealt again is so to the next agent, too (law 6)."""
     _lay_out(directories, "s0", hcas=(1,))
-    directories.withdraw_untrue(machine())
+    directories.prepare(_key("s0"), ("s0",))
     assert ((binding("p", s0=1),), (binding("p", s0=1),)) == (directories.bindings(), _again(tmp_path).bindings())
 
 
@@ -255,11 +267,12 @@ def test_two_pools_do_not_see_each_other(directories: DeviceDirectories, tmp_pat
     key = allocation_key(_OTHER_POOL, ("s0",))
     other.lay_out(key, *_laid("s0", hcas=(7,), pod="q"))
     _lay_out(directories, "s0", hcas=(1,))
-    directories.withdraw_untrue(machine())
     directories.prepare(_key("s0"), ("s0",))
     _make_old(tmp_path / "run/railside/alloc" / key)
-    directories.collect(())
+    assert (directories.untrue(machine()), directories.collect(())) == ({}, 0)
+    directories.withdraw(_key("s0"))
     assert (_again(tmp_path, _OTHER_POOL).bindings(), directories.bindings()) == ((binding("q", s0=7),), ())
+    assert (tmp_path / "run/railside/alloc" / key / "ib").is_symlink()
     assert (tmp_path / "run/railside/alloc" / key / "ib/uverbs7").exists()
 
 
@@ -302,26 +315,3 @@ def test_a_folder_that_makes_no_sense_is_nobodys(
 def test_a_machine_without_containers(directories: DeviceDirectories) -> None:
     """Before the first container there is no folder, and nobody is told of."""
     assert (directories.bindings(), directories.known, directories.collect(())) == ((), (), 0)
-
-
-class _StuckDirectories(DeviceDirectories):
-    """Whose folder ``stuck`` cannot be changed, as on a disk that was remounted."""
-
-    def __init__(self, root: Path, nodes: StandInNodes, pool: Pool, *, stuck: str) -> None:
-        super().__init__(root, nodes, pool)
-        self._stuck = stuck
-
-    def close(self, key: str) -> None:
-        if key == self._stuck:
-            raise OSError(30, "stuck", key)
-        super().close(key)
-
-
-def test_one_folder_that_refuses_keeps_no_other(directories: DeviceDirectories, tmp_path: Path) -> None:
-    """Where one container's link cannot be taken away, those of all others are all the same (law 9)."""
-    _lay_out(directories, "s0", hcas=(0,))
-    _lay_out(directories, "s1", hcas=(1,))
-    stuck = _StuckDirectories(tmp_path, StandInNodes(), POOL, stuck=_key("s0"))
-    with pytest.raises(OSError, match="stuck"):
-        stuck.withdraw_untrue(machine())
-    assert tuple((_folder(tmp_path, seat) / "ib").is_symlink() for seat in ("s0", "s1")) == (True, False)

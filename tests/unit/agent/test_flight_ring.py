@@ -119,6 +119,17 @@ def test_a_file_that_was_cut_off_swallows_no_line_of_the_next(tmp_path: Path, wr
     assert recorded(tmp_path).split() == [b"whole", b"cut", b"o", b"next"]
 
 
+def test_somebodys_file_beside_the_recording_is_none_of_it(tmp_path: Path, written: LogLines) -> None:
+    """A copy that a person left there is neither read, nor counted, nor deleted, nor stops the recorder."""
+    copy = tmp_path / "flight-00000001 (copy).jsonl"
+    copy.write_bytes(b"theirs\n" * 1000)
+    (tmp_path / "flight-zz.jsonl").write_bytes(b"theirs\n")
+    for number in range(20):
+        _put(Ring(tmp_path, 800, written.log), b"%049d\n" % number)
+    kept = [int(line) for line in recorded(tmp_path).split()]
+    assert (kept[-1], copy.stat().st_size, written.events) == (19, 7000, [])
+
+
 def test_nothing_is_recorded_where_nothing_was_kept(tmp_path: Path) -> None:
     """A folder that is not there holds no lines."""
     assert recorded(tmp_path / "nowhere") == b""

@@ -83,8 +83,8 @@ class World(RuleBasedStateMachine):
         given = pick.sample(node.free_gpus(), min(gpus, len(node.free_gpus())))  # type: ignore[attr-defined]
         node.deal(pod, chosen, given)
         if second:
-            # An init container's seats are used again by the main one.
-            node.deal(pod, chosen, ())
+            # An init container's seats are used again by the main one, which may want fewer.
+            node.deal(pod, chosen[: 1 + count // 2], ())
         return self.settle()
 
     @rule(which=_PICK)
@@ -134,6 +134,16 @@ class World(RuleBasedStateMachine):
             node.deal(fresh, seats, ())
             self.settle()
             self._start(fresh, fresh.containers[0])
+
+    @precondition(lambda self: any(not pod.over for pod in self.node.pods.values()))
+    @rule(which=_PICK)
+    def deal_twice(self, which: int) -> None:
+        """A kubelet that has forgotten gives a living pod's seats to another pod, too (law 5)."""
+        pod = self._some_pod(which)
+        if pod.containers and pod.uid not in self.node.strangers:
+            self.node.readable = True
+            self.node.deal(self._pod(), pod.containers[0], ())
+        self.settle()
 
     @rule()
     def api_tells_ends(self) -> None:
@@ -229,9 +239,9 @@ class World(RuleBasedStateMachine):
         before = {} if fresh else self.node.listed()
         self.node.list_again()
         self._nothing_left_too_soon(before)
-        again = self.node.offer
+        again = self.node.offer.seats
         self.node.list_again()
-        assert again == self.node.offer
+        assert again == self.node.offer.seats
 
     def _nothing_left_too_soon(self, before: dict[str, tuple[bool, tuple[int, ...]]]) -> None:
         """Law 1."""
@@ -287,13 +297,10 @@ class World(RuleBasedStateMachine):
         strange = {name for entry in node.entries if entry.pod in node.strangers for name in entry.names}
         bound = {seat for one in node.live() for seat in one.seats}
         taken = self._strangers_cards()
-        for zone in {zone_of_node(card.numa_node) if hinted else ANYWHERE for card in node.cards}:
-            cards = [card for card in node.cards if not hinted or zone_of_node(card.numa_node) == zone]
-            free = sum(
-                max(0, node.pool.share(node.mode) - len(node.users(card)))
-                for card in cards
-                if node.sound(card) and card.number not in taken
-            )
+        room = self._room(taken, hinted=hinted)
+        roomiest = self._roomiest(room, hinted=hinted)
+        held = {name: roomiest if zone == ANYWHERE else zone for name, zone in held.items()}
+        for zone, free in room.items():
             waiting = {name for name in held.keys() - bound if not hinted or held[name] == zone}
             offered = {
                 name
@@ -311,6 +318,23 @@ class World(RuleBasedStateMachine):
                 assert len(offered) == max(0, max(0, free - unknown) - len(waiting))
             else:
                 assert len(offered) <= max(0, free - len(waiting))
+
+    def _room(self, taken: set[int], *, hinted: bool) -> Counter[str]:
+        """Free shares by zone."""
+        node = self.node
+        room: Counter[str] = Counter()
+        for card in node.cards:
+            usable = node.sound(card) and card.number not in taken
+            free = max(0, node.pool.share(node.mode) - len(node.users(card))) if usable else 0
+            room[zone_of_node(card.numa_node) if hinted else ANYWHERE] += free
+        return room
+
+    def _roomiest(self, room: Counter[str], *, hinted: bool) -> str:
+        """Where seats that fit everywhere wait: where most is free once no HCA is without a NUMA node."""
+        here = {zone_of_node(card.numa_node) for card in self.node.cards if card.present}
+        if not hinted or ANYWHERE in here or not here:
+            return ANYWHERE
+        return max(here, key=lambda zone: (room[zone], zone))
 
     def _strangers_cards(self) -> set[int]:
         """Law 2."""
@@ -338,7 +362,7 @@ class World(RuleBasedStateMachine):
         bound = {
             seat: address
             for one in self.node.live()
-            if one.pod == pod.uid
+            if one.pod in {None, pod.uid}
             for seat, address in zip(one.seats, one.hcas, strict=True)
         }
         here = {card.address for card in self.node.cards if card.present and card.active}
@@ -356,7 +380,9 @@ class World(RuleBasedStateMachine):
             if self.node.readable and not self._unknown_strangers():
                 self._judge_refusal(seats, before, kept, decision.outcome.reason.code)
             return
-        given = dict(zip(seats, decision.outcome.binding.hcas, strict=True))
+        assert not self.node.readable or len(self._holders(seats)) == 1
+        made = decision.outcome.binding
+        given = dict(zip(made.seats, made.hcas, strict=True))
         assert kept == {seat: given[seat] for seat in kept}
         fresh = Counter(hca for seat, hca in given.items() if seat not in kept)
         for card in self.node.cards:
@@ -367,6 +393,11 @@ class World(RuleBasedStateMachine):
                 assert len(others) + fresh[card.address] <= self.node.pool.share(self.node.mode)
         if self.node.readable and not self._unknown_strangers():
             self._judge_nearness(seats, before, kept, decision.outcome, decision)
+
+    def _holders(self, seats: tuple[str, ...]) -> set[str]:
+        """Pods not known to be over that have one of ``seats``: with more than one, nobody starts."""
+        ours = [entry for entry in self.node.entries if entry.resource == RESOURCE and self.node.alive(entry.pod)]
+        return {entry.pod for entry in ours if not set(entry.names).isdisjoint(seats)}
 
     def _judge_refusal(
         self, seats: tuple[str, ...], before: dict[int, set[str]], kept: dict[str, str], code: Code
@@ -379,6 +410,9 @@ class World(RuleBasedStateMachine):
                 zone = zone_of_node(card.numa_node) if used.hinted else ANYWHERE
                 room[zone] += max(0, self.node.pool.share(self.node.mode) - len(before[card.number]))
         needed = Counter(used.zone(seat) for seat in seats if seat not in kept)
+        if len(self._holders(seats)) > 1:
+            assert code is Code.DEALT_TWICE
+            return
         assert code is Code.NO_FREE_HCA
         assert any(room[zone] < count for zone, count in needed.items())
 

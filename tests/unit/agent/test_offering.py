@@ -4,37 +4,42 @@ import json
 import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.agent.situations import POOL, RULES, binding, rules
+from tests.unit.agent.situations import POOL, RULES, beside, binding, rules
 from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, port, tree
 
+from railside_agent.binding import Bound, Refused
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.flight_log import Began
+from railside_agent.holders import Checkpoint
+from railside_agent.housekeeping import RETRY_SECONDS
 from railside_agent.inventory import Inventory, Look
 from railside_agent.mode import Configured, NodeFacts
 from railside_agent.offering import Offering
 from railside_agent.outlook import Clock, Outlook, Sight
+from railside_agent.pod_resources import ClaimedDevice, ContainerHolding, NodeHoldings
 from railside_agent.pods import Pod, Pods
 from railside_agent.pool_rules import PoolRules
 from railside_agent.port_states import PortStates
 from railside_agent.raw_machine import RawMachine
 from railside_agent.recorder import Recorder
 from railside_agent.rules import Rules
-from railside_agent.seats import Books, Offer
+from railside_agent.seats import HELD_HEALTHY_SECONDS, Books, Offer
 from railside_agent.situation import Listed
-from railside_agent.starts import ContainerStarts, Place
+from railside_agent.starts import ContainerStarts, PoolPlace
 from railside_agent.state_file import Remembered, StateFile
 from railside_agent.sysfs import read_port_states
 from railside_proto.machine import DeviceNode, Hca, PortState
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT, RESOURCE
 from railside_proto.pool import Binding, Mode
+from railside_proto.reasons import Code
 from railside_runtime.cell import Cell
 from railside_sim.stand_in_nodes import StandInNodes
 
@@ -66,6 +71,33 @@ class _SlowState(StateFile):
     def recall(self) -> Remembered:
         self.released.wait(_SECONDS)
         return super().recall()
+
+
+class _FullDisk(StateFile):
+    """A disk that takes nothing, and tells when it was asked for the third time."""
+
+    refusals = 0
+    told: Callable[[], object]
+
+    def remember(self, remembered: Remembered) -> bool:
+        del remembered
+        self.refusals += 1
+        if self.refusals == 3:
+            self.told()
+        return False
+
+
+class _SlowCheckpoint(CheckpointWatch):
+    """A disk that hangs for a moment: who does not wait for it learns nothing."""
+
+    released: asyncio.Event
+
+    async def read_now(self) -> bytes | None:
+        return await super().read_now() if self.released.is_set() else None
+
+    async def read_patiently(self) -> bytes | None:
+        await self.released.wait()
+        return await super().read_patiently()
 
 
 class _Stage:
@@ -110,7 +142,7 @@ class _Stage:
         rules = PoolRules(pool=POOL, mode=mode, rules=by)
         self.outlook = Outlook(rules, sight, Recorder(root, bytes_at_most=0, began=_never_begun, log=written.log))
         self.starts = ContainerStarts(
-            Place(pool=POOL, root=root, style=Style()),
+            PoolPlace(pool=POOL, root=root, style=Style()),
             outlook=self.outlook,
             directories=DeviceDirectories(root, self.kernel, POOL),
             in_flight=self.outlook.in_flight,
@@ -177,6 +209,11 @@ class _Stage:
         """What the next run would know."""
         return await asyncio.to_thread(StateFile(self.root, POOL, self.log).recall)
 
+    async def until_written(self, count: int) -> None:
+        """Wait until ``count`` ids are in the file, which is written behind all other housekeeping."""
+        while len((await self.remembered()).books.listed) != count:
+            await asyncio.to_thread(os.sched_yield)
+
     async def until_remembered(self, mode: Mode | None) -> Remembered:
         """Wait until the file has ``mode``: it is written behind the list."""
         while (found := await self.remembered()).mode is not mode:
@@ -231,6 +268,19 @@ async def test_nothing_is_listed_before_the_disk_answers(stage: _Stage, written:
     assert (Offer(), True) == (before, "n0-s5" in _health(after))
 
 
+async def test_nothing_is_listed_before_the_checkpoint_is_read(stage: _Stage, written: LogLines) -> None:
+    """The first list has the ids that pods hold, however long the kubelet's file takes to read (law 1, law 6)."""
+    await stage.hold(p="n0-s5")
+    slow = _SlowCheckpoint(stage.root, written.log)
+    slow.released = asyncio.Event()
+    stage.outlook.sight.checkpoint = slow
+    stage.see(hca(1))
+    asyncio.get_running_loop().call_later(0.05, slow.released.set)
+    async with stage.running() as offer:
+        first = await offer.until(lambda now: bool(now.seats))
+    assert "n0-s5" in _health(first)
+
+
 async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
     """Looks, the kubelet's writing and ends of pods are each seen by themselves (law 7)."""
     async with stage.running() as offer:
@@ -238,12 +288,93 @@ async def test_each_change_makes_the_list_anew(stage: _Stage) -> None:
         await offer.until(lambda now: _health(now) == {"n0-s0": True, "n0-s1": True})
         await stage.hold(p="n0-s0")
         await offer.until(lambda now: any(one.held for one in now.seats))
-        stage.outlook.in_flight.set(frozenset({"n0-s1"}))
+        stage.outlook.in_flight.set({"n0-s1": 1})
         await offer.until(lambda now: sum(one.held for one in now.seats) == 2)
-        stage.outlook.in_flight.set(frozenset())
+        stage.outlook.in_flight.set({})
         pod = Pod(uid="p", name="train", namespace="ml", ended=True, terminating=False)
         stage.pods.set(Pods(pods=(pod,), by_uid={"p": pod}))
         await offer.until(lambda now: not any(one.held for one in now.seats))
+
+
+def _torn(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _garbled(path: Path) -> None:
+    path.write_bytes(b"{")
+
+
+_SPOILS = pytest.mark.parametrize("spoil", [_torn, _garbled, Path.unlink], ids=["torn", "garbled", "missing"])
+
+
+async def _spoil(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    await asyncio.to_thread(spoil, stage.root / DEVICE_PLUGINS / KUBELET_CHECKPOINT)
+    await stage.checkpoint.read_now()
+
+
+def _held(offer: Offer) -> list[str]:
+    return [one.seat.id for one in offer.seats if one.held]
+
+
+@_SPOILS
+async def test_in_doubt_nothing_is_let_go(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Beside a checkpoint that cannot be trusted what is held stays so, and no folder goes, until one can be."""
+    await stage.hold(p="n0-s0")
+    folder = await stage.bound("p", "n0-s0", hca(1))
+    await asyncio.to_thread(os.utime, folder, (0, 0))
+    stage.see(hca(1), hca(2))
+    async with stage.running() as offer:
+        await offer.until(lambda now: _held(now) == ["n0-s0"])
+        await _spoil(stage, spoil)
+        stage.outlook.in_flight.set({"n0-s1": 1})
+        await offer.until(lambda now: _held(now) == ["n0-s0", "n0-s1"])
+        stage.outlook.in_flight.set({})
+        stage.see(hca(1), hca(2), hca(3))
+        doubted = await offer.until(lambda now: len(now.seats) == 3)
+        await stage.until_written(3)
+        there = await asyncio.to_thread(folder.exists)
+        await stage.hold(q="n0-s2")
+        await offer.until(lambda now: _held(now) == ["n0-s2"])
+        await stage.starts.bindings.until(lambda now: not now)
+    assert (_held(doubted), there) == (["n0-s0", "n0-s1"], True)
+
+
+@_SPOILS
+async def test_an_agent_that_starts_in_doubt_lets_nothing_go(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Without any checkpoint that it could trust an agent takes what is bound for held (law 6)."""
+    await stage.hold(p="n0-s0")
+    folder = await stage.bound("p", "n0-s0", hca(1))
+    await asyncio.to_thread(os.utime, folder, (0, 0))
+    await _spoil(stage, spoil)
+    stage.see(hca(1), hca(2))
+    async with stage.running() as offer:
+        made = await offer.until(lambda now: len(now.seats) == 2)
+        await stage.until_written(2)
+    assert (_held(made), await asyncio.to_thread(folder.exists)) == (["n0-s0"], True)
+
+
+@_SPOILS
+async def test_a_start_in_doubt_gets_what_its_seat_had(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Whose container it is nobody knows then: a bound seat means its HCA, and no other seat gets that (law 7)."""
+    await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, stage.root)
+    await stage.inventory.look()
+    await stage.hold(p="n0-s0")
+    first = await stage.starts.start(("n0-s0",))
+    await _spoil(stage, spoil)
+    again = await stage.starts.start(("n0-s0",))
+    other = await stage.starts.start(("n0-s1",))
+    assert isinstance(first, Bound)
+    assert isinstance(again, Bound)
+    assert isinstance(other, Refused)
+    assert (("p", None), first.hcas) == ((first.pod, again.pod), again.hcas)
+    assert other.reason.code is Code.NO_FREE_HCA
+
+
+async def test_a_checkpoint_that_was_never_written_is_no_doubt(stage: _Stage) -> None:
+    """On a fresh node, where nothing is held or bound, a missing file says that nothing was ever dealt."""
+    await stage.checkpoint.read_now()
+    assert Checkpoint() == stage.outlook.trusted(())
+    assert stage.outlook.trusted((binding("p", n0_s0=1),)) is None
 
 
 async def test_a_new_list_waits_for_containers_that_wait_for_an_answer(stage: _Stage) -> None:
@@ -342,3 +473,56 @@ async def test_bindings_of_an_earlier_run_count_from_the_first_list(stage: _Stag
         first = await offer.until(lambda now: bool(now.seats))
     assert _health(first) == {"n0-s0": True}
     assert (binding("p", n0_s0=1),) == stage.starts.bindings.value
+
+
+async def test_a_torn_checkpoint_ends_nothing(stage: _Stage) -> None:
+    """Lists go on to be made while the kubelet's file makes no sense, and what is held stays (law 6)."""
+    await stage.hold(p="n0-s0")
+    async with stage.running() as offer:
+        stage.see(hca(1))
+        await offer.until(lambda now: len(now.seats) == 1)
+        await asyncio.to_thread((stage.root / DEVICE_PLUGINS / KUBELET_CHECKPOINT).write_bytes, b"{")
+        await stage.checkpoint.read_now()
+        stage.see(hca(1), hca(2))
+        await offer.until(lambda now: len(now.seats) == 2)
+        stage.see(hca(1), hca(2), hca(3))
+        torn = await offer.until(lambda now: len(now.seats) == 3)
+    assert [one.seat.id for one in torn.seats if one.held] == ["n0-s0"]
+
+
+async def test_how_long_the_kubelet_has_listened_counts(tmp_path: Path, written: LogLines) -> None:
+    """By setting the kubelet is told of an ill HCA in hands, once it has admitted its pods anew (law 3, law 8)."""
+    stage = _Stage(tmp_path, written, by=rules(report_held_unhealthy=True))
+    await stage.hold(p="n0-s0")
+    await stage.bound("p", "n0-s0", hca(1))
+    stage.now = HELD_HEALTHY_SECONDS + 1
+    async with stage.running() as offer:
+        stage.see(hca(1, ports=(port(PortState.DOWN),)))
+        await offer.until(lambda now: _health(now) == {"n0-s0": True})
+        stage.outlook.heard.set(0.0)
+        await offer.until(lambda now: _health(now) == {"n0-s0": False})
+
+
+def test_gpus_of_resource_claims_are_held(stage: _Stage) -> None:
+    """What the checkpoint of device plugins does not show of GPUs comes from the kubelet's own account."""
+    gpu = msgspec.structs.replace(beside(1), index=3)
+    stage.inventory.latest.set(Look(machine=machine(hca(1), gpus=(gpu,)), raw=RawMachine(), at=0.0))
+    claim = ClaimedDevice(claim="c", namespace="ml", driver="gpu.nvidia.com", pool="n1", device="gpu-3")
+    holding = ContainerHolding(namespace="ml", pod="train", container="main", claimed=(claim,))
+    stage.outlook.sight.holdings.set(NodeHoldings(containers=(holding,), allocatable=None))
+    assert stage.outlook.evidence(()).situation.claimed_gpus == {gpu.address}
+
+
+@pytest.mark.looptime
+async def test_a_disk_that_refuses_is_asked_again(stage: _Stage, written: LogLines) -> None:
+    """What could not be written down is tried again, though nothing happens meanwhile (law 6)."""
+    disk = _FullDisk(stage.root, POOL, written.log)
+    asked = asyncio.Event()
+    disk.told = partial(asyncio.get_running_loop().call_soon_threadsafe, asked.set)
+    stage.with_state(disk)
+    stage.see(hca(1))
+    listing = asyncio.create_task(stage.offering.run())
+    async with asyncio.timeout(1000 * RETRY_SECONDS):
+        await asked.wait()
+    listing.cancel()
+    await asyncio.wait([listing])

@@ -182,6 +182,19 @@ async def test_preferences_are_answered(kubelet: DevicePluginStub) -> None:
     assert [list(one.deviceIDs) for one in answer.container_responses] == [["n1-s0"], ["n0-s1", "n0-s0"]]
 
 
+async def test_a_list_that_has_ended_is_heard_by_nobody(
+    kubelet: DevicePluginStub, heard: Cell[float | None]
+) -> None:
+    """When the kubelet has gone, what it took long ago says nothing of the one that comes next."""
+    async with kubelet.ListAndWatch.open() as stream:
+        await stream.send_message(pb.Empty(), end=True)
+        await _next(stream)
+        during = heard.value
+        await stream.cancel()
+    after = await heard.until(lambda moment: moment is None)
+    assert (during is None, after) == (False, None)
+
+
 async def test_when_the_list_was_opened_is_known(kubelet: DevicePluginStub, heard: Cell[float | None]) -> None:
     """Each stream that the kubelet opens is a registration that it follows from then on (law 8)."""
     moments = []

@@ -119,9 +119,12 @@ async def test_what_the_kubelet_says_is_told(kubelet: _Kubelet, resources: PodRe
 
 
 @pytest.mark.looptime
-async def test_it_is_asked_seldom(kubelet: _Kubelet, resources: PodResources) -> None:
-    """Between two Lists lie thirty seconds at least (law 5)."""
-    async with _running(resources):
+@pytest.mark.parametrize("pause_seconds", [LEAST_PAUSE_SECONDS, 1])
+async def test_it_is_asked_seldom(
+    kubelet: _Kubelet, kubelet_dir: Path, written: LogLines, pause_seconds: float
+) -> None:
+    """Between two Lists lie thirty seconds at least, also where less is asked for (law 5)."""
+    async with _running(PodResources(kubelet_dir, written.log, busy=_Calls(), pause_seconds=pause_seconds)):
         while len(kubelet.lists) < 3:
             kubelet.asked.clear()
             await kubelet.asked.wait()

@@ -35,14 +35,14 @@ _DONE = [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]
         pytest.param({}, False, id="no-status-yet"),
         pytest.param({"phase": "Succeeded", "containerStatuses": _DONE}, True, id="succeeded"),
         pytest.param({"phase": "Failed", "containerStatuses": _DONE}, True, id="failed"),
-        pytest.param({"phase": "Failed", "reason": "Evicted"}, True, id="never-started"),
+        pytest.param({"phase": "Failed", "reason": "Evicted"}, False, id="evicted-and-nothing-said-of-containers"),
         pytest.param({"phase": "Failed", "containerStatuses": _RUNS}, False, id="called-failed-but-runs"),
         pytest.param({"phase": "Failed", "initContainerStatuses": _RUNS}, False, id="sidecar-runs"),
     ],
 )
 def test_when_a_pod_has_ended(status: dict[str, Any], *, expected: bool) -> None:
-    """A pod has ended when its phase says so and none of its containers is said to run."""
-    assert expected == _seen(_pod(status=status)).ended("u-train")
+    """A pod has ended when its phase says so and each of its containers is said to have stopped."""
+    assert expected == _seen(_pod(status=status, spec={"containers": [{"name": "main"}]})).ended("u-train")
 
 
 def test_a_terminating_pod_has_not_ended() -> None:
@@ -54,6 +54,46 @@ def test_a_terminating_pod_has_not_ended() -> None:
 def test_absence_is_no_end() -> None:
     """Of a pod that is not in the picture nothing is known, also when the picture is whole."""
     assert _seen().ended("u-train") is None
+
+
+def _without(*gone: PodObject) -> Pods:
+    """The picture after ``gone`` were deleted, as they were at the end."""
+    return pods((), synced=True, problem=None, gone=gone, before=_seen(*gone))
+
+
+_ONE_CONTAINER = {"containers": [{"name": "main"}]}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"phase": "Running", "containerStatuses": _RUNS}, id="runs"),
+        pytest.param({"phase": "Pending"}, id="nothing-is-told"),
+        pytest.param({"phase": "Pending", "containerStatuses": [{"name": "main"}]}, id="no-state"),
+        pytest.param(
+            {"phase": "Running", "containerStatuses": _DONE, "initContainerStatuses": _RUNS}, id="sidecar-runs"
+        ),
+    ],
+)
+def test_a_pod_that_is_deleted_by_force_has_not_ended(status: dict[str, Any]) -> None:
+    """An object that goes while its containers may run says nothing of their end (law 5)."""
+    seen = _without(_pod(spec=_ONE_CONTAINER, status=status))
+    assert (seen.ended("u-train"), seen.over) == (None, frozenset())
+
+
+def test_a_pod_that_was_deleted_when_its_containers_had_stopped_is_over() -> None:
+    """So the kubelet leaves a pod that was told to go; a later picture without it does not forget that."""
+    stopped = {"phase": "Running", "containerStatuses": _DONE}
+    seen = _without(_pod(spec=_ONE_CONTAINER, status=stopped))
+    later = pods((), synced=True, problem=None, before=seen)
+    assert (seen.over, later.over, later.ended("u-train")) == (*[frozenset({"u-train"})] * 2, True)
+
+
+def test_a_pod_that_is_there_again_is_not_over() -> None:
+    """What a picture shows counts for more than what an earlier one had lost."""
+    pod = _pod(spec=_ONE_CONTAINER, status={"phase": "Running", "containerStatuses": _DONE})
+    again = pods((pod,), synced=True, problem=None, before=_without(pod))
+    assert (again.over, again.ended("u-train")) == (frozenset(), False)
 
 
 def test_a_static_pod_is_found_by_both_its_uids() -> None:

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import random
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -95,6 +96,15 @@ async def test_a_plugin_is_registered_and_its_list_is_taken(registrar: Registrar
         await _whole(kubelet)
         state = await registrar.state.until(lambda state: state.registered)
         assert f"registered as {RESOURCE}" == state.detail
+
+
+async def test_nobody_but_root_may_talk_to_the_plugin(registrar: Registrar, kubelet_dir: Path) -> None:
+    """Whoever could call Allocate and PreStartContainer would have containers' HCAs exchanged."""
+    async with _kubelet(kubelet_dir), _running(registrar):
+        await registrar.state.until(lambda state: state.registered)
+        socket = kubelet_dir / f"device-plugins/railside-{POOL.name}.sock"
+        found = await asyncio.to_thread(socket.stat)
+    assert stat.S_IMODE(found.st_mode) == 0o600
 
 
 async def test_a_kubelet_that_restarts_has_the_plugin_again(registrar: Registrar, kubelet_dir: Path) -> None:

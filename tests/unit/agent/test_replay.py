@@ -80,12 +80,12 @@ async def test_seats_that_leave_with_time(desk: Desk) -> None:
 async def test_what_is_dealt_ended_or_claimed_counts_again(desk: Desk) -> None:
     """Seats on their way, pods that are over and GPUs of resource claims change the same decisions as they did."""
     outlook = desk.outlooks[INFINIBAND_POOL]
-    outlook.in_flight.set(frozenset({"n0-s0"}))
+    outlook.in_flight.set({"n0-s0": 1})
     desk.relist()
     desk.claim(3)
     desk.deal("train", "n0-s0")
     claimed = await desk.start("n0-s0")
-    outlook.in_flight.set(frozenset())
+    outlook.in_flight.set({})
     outlook.heard.set(desk.now)
     desk.tell_pod("train", ended=True)
     desk.relist()
@@ -201,6 +201,20 @@ def _changed(entry: Entry, change: str) -> Entry:
             return msgspec.structs.replace(entry, binding=other_binding)
         case _:
             return entry
+
+
+async def test_a_start_in_doubt_is_decided_in_doubt_again(desk: Desk) -> None:
+    """Whether the checkpoint could be trusted is recorded: it does not follow from what was last read of it."""
+    desk.deal("train", "n0-s0")
+    desk.relist()
+    await desk.start("n0-s0")
+    desk.distrust("the disk did not answer")
+    desk.relist()
+    doubted = await desk.start("n0-s0")
+    desk.distrust(None)
+    trusted = await desk.start("n0-s0")
+    assert (doubted.start.pod, trusted.start.pod) == (None, "train")
+    assert found(await desk.decided()) == []
 
 
 async def test_a_new_file_begins_anew(desk: Desk, tmp_path: Path) -> None:
@@ -321,8 +335,8 @@ class _World:
         self._desk.write_checkpoint(b"{" if self._rng.random() < 0.5 else None)
 
     async def _in_flight(self) -> None:
-        seats = frozenset({f"n{self._rng.randrange(2)}-s{self._rng.randrange(4)}"})
-        self._desk.outlooks[INFINIBAND_POOL].in_flight.set(self._rng.choice([seats, frozenset()]))
+        seats = {f"n{self._rng.randrange(2)}-s{self._rng.randrange(4)}": self._rng.randrange(9)}
+        self._desk.outlooks[INFINIBAND_POOL].in_flight.set(self._rng.choice([seats, {}]))
 
     async def _heard(self) -> None:
         self._desk.outlooks[INFINIBAND_POOL].heard.set(self._desk.now)

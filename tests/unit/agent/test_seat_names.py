@@ -1,6 +1,8 @@
+import itertools
+
 import pytest
 
-from railside_agent.seat_names import first_free, is_ours, node_of, order, zone_of, zone_of_node
+from railside_agent.seat_names import is_ours, node_of, order, unused, zone_of, zone_of_node
 
 
 @pytest.mark.parametrize(
@@ -39,11 +41,28 @@ def test_seats_are_sorted_as_people_count() -> None:
 @pytest.mark.parametrize(
     ("taken", "expected"),
     [
-        pytest.param((), "n0-s0", id="none-taken"),
-        pytest.param(("n0-s0", "n0-s2"), "n0-s1", id="a-gap"),
-        pytest.param(("n1-s0", "any-s0"), "n0-s0", id="other-zones"),
+        pytest.param((), ["n0-s0", "n0-s1"], id="none-taken"),
+        pytest.param(("n0-s0", "n0-s2"), ["n0-s1", "n0-s3"], id="a-gap"),
+        pytest.param(("n1-s0", "any-s0"), ["n0-s0", "n0-s1"], id="other-zones"),
     ],
 )
-def test_the_next_name_is_the_lowest(taken: tuple[str, ...], expected: str) -> None:
-    """Names stay short: a gap is filled first."""
-    assert expected == first_free("n0", taken)
+def test_the_next_name_is_the_lowest(taken: tuple[str, ...], expected: list[str]) -> None:
+    """Names stay short: gaps are filled first."""
+    assert expected == list(itertools.islice(unused("n0", taken), len(expected)))
+
+
+class _Counted(frozenset[str]):
+    """Counts how often it is asked for a name."""
+
+    questions = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.questions += 1
+        return super().__contains__(name)
+
+
+def test_a_thousand_names_are_one_walk() -> None:
+    """Each number is tried once, however many names are wanted, and none beyond the last."""
+    taken = _Counted({"n0-s3"})
+    names = list(itertools.islice(unused("n0", taken), 1024))
+    assert (len(set(names)), names[-1], taken.questions) == (1024, "n0-s1024", 1025)

@@ -1,3 +1,5 @@
+import itertools
+import sys
 from typing import Any
 
 import msgspec
@@ -280,6 +282,13 @@ def test_all_seats_have_hints_or_none(
     assert len({bool(nodes) for nodes in hints.values()}) == 1
 
 
+def test_hints_stay_while_the_checkpoint_is_torn() -> None:
+    """What an old checkpoint does not name may be held by now, and must not lose its hint (law 4)."""
+    books = Books(hinted=True, checkpoint=Checkpoint())
+    made = listed(situation(hca(1), checkpoint=None), books=books, by=rules(advertise_topology="never"))
+    assert _hints(made) == {"n0-s0": (0,)}
+
+
 def test_before_the_first_look_seats_anywhere_fit_the_nodes_that_are_known() -> None:
     """A remembered seat that fits everywhere is never bare in a list with hints."""
     now = msgspec.structs.replace(situation(entries=[entry("p", "n0-s0")]), machine=None)
@@ -321,6 +330,13 @@ def test_another_plugins_id_leaves_when_its_pod_is_gone() -> None:
     books, soon = offer(situation(hca(1), now=1.0), books, POOL, RULES)
     _, late = offer(situation(hca(1), now=61.0), books, POOL, RULES)
     assert (free(soon), ids(soon), ids(late)) == (["n0-s0"], ["n0-s0", "mlx5_1"], ["n0-s0"])
+
+
+def test_another_plugins_id_keeps_its_node_until_it_leaves() -> None:
+    """While the kubelet may have an id of theirs in mind, it stands where the kubelet has recorded it (law 4)."""
+    books, before = _after(situation(hca(1, 1), entries=[entry("p", ids=(held("mlx5_1", 1),))]))
+    _, after = offer(situation(hca(1, 1), now=1.0), books, POOL, RULES)
+    assert (_hints(before)["mlx5_1"], _hints(after)["mlx5_1"]) == ((1,), (1,))
 
 
 def test_their_id_dealt_again_by_us_is_a_seat() -> None:
@@ -423,3 +439,23 @@ def test_looking_again_changes_nothing() -> None:
     now = situation(*_HCAS, entries=[entry("p", "n0-s0"), entry("q", ids=(held("x", 0),))])
     books, made = _after(now)
     assert made == offer(now, books, POOL, RULES)[1]
+
+
+def _calls_to_list(share: int) -> int:
+    """How many functions are called to list anew sixteen HCAs with ``share`` seats each."""
+    pool = Pool(shares_per_hca=share)
+    now = situation(*(hca(number, number % 2) for number in range(16)), mode=Mode.IB_SHARED_MULTI)
+    books, made = offer(now, Books(), pool, RULES)
+    assert len(free(made)) == 16 * share
+    calls = itertools.count()
+    sys.setprofile(lambda *_: next(calls))
+    try:
+        offer(now, books, pool, RULES)
+    finally:
+        sys.setprofile(None)
+    return next(calls)
+
+
+def test_a_list_of_many_seats_costs_so_much_for_each() -> None:
+    """Four times the seats are four times the work: 16 HCAs of 1024 seats do not hold up the kubelet."""
+    assert _calls_to_list(1024) < 4.2 * _calls_to_list(256)

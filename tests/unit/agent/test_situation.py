@@ -19,7 +19,20 @@ def test_a_checkpoint_that_makes_sense_is_believed() -> None:
 def test_a_torn_checkpoint_is_the_last_good_one_in_doubt() -> None:
     """While the kubelet's file makes no sense, what it last said holds, and nothing may be concluded from it."""
     expected = msgspec.structs.replace(_TORN, checkpoint=_LAST_GOOD, doubtful=True)
-    assert expected == believed(_TORN, _LAST_GOOD, (Listed(id="n0-s7", held=True),), RESOURCE)
+    assert expected == believed(_TORN, _LAST_GOOD, (Listed(id="n0-s0", held=True),), RESOURCE)
+
+
+def test_in_doubt_whatever_anybody_says_is_held_is_held() -> None:
+    """What was bound or listed as held since the last good checkpoint counts, and nothing counts twice."""
+    now = msgspec.structs.replace(_TORN, bindings=(binding("p", n0_s0=1), binding("q", n0_s1=2)))
+    listed = (Listed(id="n0-s0", held=True), Listed(id="n0-s1", held=True), Listed(id="n0-s7", held=True))
+    guess = believed(now, _LAST_GOOD, listed, RESOURCE)
+    assert guess.checkpoint is not None
+    assert [(one.pod, one.names) for one in guess.checkpoint.of(RESOURCE)] == [
+        ("p", ("n0-s0",)),
+        ("q", ("n0-s1",)),
+        ("", ("n0-s7",)),
+    ]
 
 
 def test_without_any_checkpoint_the_books_tell() -> None:

@@ -3,12 +3,13 @@ from tests.unit.agent.situations import address
 from tests.unit.builders import hca, machine, port
 
 from railside_agent.soundness import MOST_COURSES, Course, Courses, follow, next_recovery, unsound
-from railside_proto.machine import Excluded, Hca, Machine, PciAddress, PortState
+from railside_proto.machine import Excluded, Hca, Machine, NetnsMode, PciAddress, PortState
 from railside_proto.reasons import Code, reason
 
 _WELL = hca(1)
 _ILL = hca(1, ports=(port(PortState.DOWN),))
 _GONE = machine()
+_EXCLUSIVE = machine(_WELL, netns_mode=NetnsMode.EXCLUSIVE)
 
 
 def _after(*looks: Hca | Machine) -> Course:
@@ -35,6 +36,7 @@ def _code(course: Course) -> Code | None:
         pytest.param([_WELL, _ILL, _WELL, _WELL], None, 2.0, 1, id="well-for-a-while"),
         pytest.param([_WELL, _ILL, _WELL, _ILL, _WELL], None, 4.0, 2, id="flaps"),
         pytest.param([_WELL, _ILL, _WELL, _ILL], Code.NO_ACTIVE_PORT, None, 2, id="ill-again"),
+        pytest.param([_WELL, _EXCLUSIVE], Code.NETNS_EXCLUSIVE, None, 1, id="B-DP-45-no-pod-could-use-it"),
         pytest.param([_WELL, _GONE], Code.HCA_GONE, None, 1, id="gone"),
         pytest.param([_WELL, _GONE, _WELL], None, 2.0, 1, id="gone-and-back"),
         pytest.param([_WELL, _GONE, _ILL], Code.NO_ACTIVE_PORT, None, 1, id="back-and-ill"),

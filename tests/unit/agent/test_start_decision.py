@@ -14,7 +14,7 @@ from tests.unit.agent.situations import (
 from tests.unit.builders import hca, machine, port
 
 from railside_agent.binding import Bound, Refused
-from railside_agent.holders import Checkpoint
+from railside_agent.holders import Checkpoint, Entry
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
 from railside_agent.soundness import Course
@@ -98,11 +98,44 @@ def test_an_hca_that_has_just_come_back_is_not_given() -> None:
     assert _code(_decide(situation(placed(1), entries=_TRAIN[:1]), books=books)) is Code.NO_FREE_HCA
 
 
-def test_beside_a_torn_checkpoint_the_last_good_one_decides() -> None:
-    """While the kubelet's file makes no sense, whose container it is comes from the last good one."""
+def test_beside_a_torn_checkpoint_nobody_knows_whose_container_starts() -> None:
+    """An old checkpoint may name the pod that had the seats before: the start is bound, and locked to no pod."""
     now = msgspec.structs.replace(_FAR, checkpoint=None)
     decision = _decide(now, books=Books(checkpoint=Checkpoint(entries=_TRAIN)))
-    assert ("p", [beside(3, 1)]) == (decision.start.pod, list(decision.start.gpus))
+    assert isinstance(decision.outcome, Bound)
+    assert (None, (), binding(None, n0_s0=2)) == (
+        decision.start.pod,
+        decision.start.gpus,
+        decision.outcome.binding,
+    )
+
+
+@pytest.mark.parametrize("last", [None, Checkpoint(entries=_TRAIN)], ids=["no-checkpoint", "an-old-one"])
+def test_beside_a_torn_checkpoint_a_seat_means_what_it_did(last: Checkpoint | None) -> None:
+    """A container that starts again in doubt has its own HCA again, and nobody else's (law 8)."""
+    now = msgspec.structs.replace(_FAR, checkpoint=None, bindings=(binding("p", n0_s0=2), binding("q", n0_s1=1)))
+    outcome = _decide(now, books=Books(checkpoint=last)).outcome
+    assert isinstance(outcome, Bound)
+    assert binding(None, n0_s0=2) == outcome.binding
+
+
+_MIG = gpus_of("p", "MIG-7", resource="nvidia.com/mig-1g.5gb")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"),
+    [
+        pytest.param((_MIG,), "MIG-7", id="a-slice-alone"),
+        pytest.param((gpus_of("p", "GPU-1"), _MIG), "MIG-7", id="a-slice-beside-a-near-one"),
+        pytest.param((gpus_of("p", "GPU-1", "GPU-2"),), str(beside(2).address), id="more-gpus-than-hcas"),
+    ],
+)
+def test_a_pod_that_insists_does_so_for_each_gpu(gpus: tuple[Entry, ...], told: str) -> None:
+    """A GPU without an HCA of its own, or whose place nobody knows, is not passed over."""
+    now = situation(*_HCAS, gpus=(beside(1), beside(2)), entries=(entry("p", "n0-s0"), *gpus))
+    outcome = _decide(now, {"p": PathClass.PIX}).outcome
+    assert isinstance(outcome, Refused)
+    assert (outcome.reason.code, told in outcome.reason.sentence) == (Code.LOCALITY_NOT_MET, True)
 
 
 def test_before_the_first_look_nothing_starts() -> None:

@@ -210,7 +210,8 @@ def test_in_doubt_every_binding_is_counted() -> None:
         pytest.param("n1-s0", (1,), "auto", "n1", id="by-its-name"),
         pytest.param("n1-s0", (), "auto", "any", id="list-without-hints"),
         pytest.param("mlx5_7", (1,), "auto", "n1", id="their-id-as-recorded"),
-        pytest.param("mlx5_7", (0, 1), "auto", "any", id="their-id-at-two-nodes"),
+        pytest.param("mlx5_7", (0, 1), "auto", "n0", id="their-id-at-two-nodes-where-most-is-free"),
+        pytest.param("any-s0", (0, 1), "auto", "n0", id="of-an-hca-that-had-no-numa-node"),
     ],
 )
 def test_the_zone_of_a_seat(name: str, nodes: tuple[int, ...], advertise: str, zone: str) -> None:
