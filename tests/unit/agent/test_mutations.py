@@ -132,7 +132,8 @@ def _assert_nothing_unsound(everything: dict[str, Hca], after: Machine) -> None:
         whole = everything[hca.name]
         assert (hca.address, hca.uverbs) == (whole.address, whole.uverbs)
         assert hca.numa_node is None or hca.numa_node in numbers
-        assert hca.numa_node in {None, whole.numa_node} or whole.numa_node is None
+        # On a machine that shows one node alone everything is there, whatever the firmware forgot.
+        assert hca.numa_node in {None, whole.numa_node} or whole.numa_node is None or len(numbers) == 1
         assert LinkLayer.INFINIBAND in {port.link_layer for port in hca.ports}
         assert set(hca.umads) <= set(whole.umads)
     assert len({hca.address for hca in after.hcas}) == len(after.hcas)
