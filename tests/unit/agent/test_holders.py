@@ -97,3 +97,8 @@ def test_init_and_main_containers_hold_an_id_once() -> None:
 def test_patterns_of_resources(resource: str, expected: object) -> None:
     """A star stands for the rest of a name, and nothing else matches by chance."""
     assert expected == matching(resource, ("nvidia.com/gpu", "nvidia.com/mig-*"))
+
+
+def test_nesting_without_end_is_nonsense() -> None:
+    """What is nested so deeply that nobody means it is no checkpoint, and ends nothing."""
+    assert read_checkpoint(b'{"Data":' + b"[" * 200_000) is None

@@ -376,3 +376,19 @@ def test_every_setting_has_a_description_a_flag_and_a_variable() -> None:
     """Each setting can be found in help, and is spelt by one rule everywhere."""
     assert "" not in descriptions().values()
     assert (flag("hostRoot"), variable("hostRoot")) == ("--host-root", "RAILSIDE_AGENT_HOST_ROOT")
+
+
+@pytest.mark.parametrize(
+    ("file", "environment", "said"),
+    [
+        pytest.param({}, {"RAILSIDE_AGENT_NODE_NAME": "\udcff"}, "is no text in UTF-8", id="bytes"),
+        pytest.param({"pools": [{"resource": f"x.org/{'a' * 64}"}]}, {}, r"\$\[0\]\.resource", id="long-word"),
+        pytest.param({"pools": []}, {}, "it must be a list of pools", id="no-pool"),
+    ],
+)
+def test_what_would_break_later_is_refused_now(
+    file: dict[str, Any], environment: dict[str, str], said: str
+) -> None:
+    """Text that is none, a name too long for a socket's path, and no pool at all are one sentence each."""
+    with pytest.raises(SettingsError, match=said):
+        resolve(file, environment, {}, "agent.yaml")

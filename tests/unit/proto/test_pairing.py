@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.builders import gpu, hca
 
 from railside_proto.machine import Gpu, Hca, Machine, PathClass, path_class
-from railside_proto.pairing import Candidate, Choice, choose, nearest
+from railside_proto.pairing import Candidate, Choice, _that_can_matter, choose, nearest
 
 _SWITCHES = 3
 
@@ -135,3 +135,13 @@ def test_a_choice_is_a_plain_value() -> None:
     """A choice survives being written and read, so that it can be recorded."""
     choice = choose([_gpu_at(1, 0)], [Candidate(hca=_at(1, 0), zone="n0")], {"n0": 1})
     assert msgspec.json.decode(msgspec.json.encode(choice), type=Choice) == choice
+
+
+def test_hundreds_of_virtual_functions_cost_no_more_than_a_few() -> None:
+    """Of many HCAs only those are weighed that a best choice can need: as many as are chosen, for each GPU."""
+    many = [Candidate(hca=_at(number, number % _SWITCHES), zone="n0", wanted=number) for number in range(300)]
+    gpus = [_gpu_at(number, number) for number in range(2)]
+    assert len(_that_can_matter(gpus, many, 2)) <= (len(gpus) + 1) * 2
+    choice = choose(gpus, many, {"n0": 2})
+    assert choice is not None
+    assert choice.classes == (PathClass.PIX, PathClass.PIX)

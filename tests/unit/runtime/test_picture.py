@@ -157,3 +157,14 @@ def test_memory_of_what_has_gone_is_bounded(picture: Picture[_Thing]) -> None:
     for number in range(MOST_TOMBSTONES + 5):
         picture.apply(_line("DELETED", f"u{number}", 20))
     assert len(picture._gone) == MOST_TOMBSTONES  # noqa: SLF001 -- a bound that nothing else shows
+
+
+def test_a_version_that_no_server_writes_is_no_number(picture: Picture[_Thing]) -> None:
+    """A number of thousands of digits, or nesting without end, ends nobody."""
+    endless = {
+        "type": "ADDED",
+        "object": {"metadata": {"uid": "z", "resourceVersion": "9" * 5000}, "colour": "red"},
+    }
+    assert picture.apply(json.dumps(endless).encode()) is None
+    assert "z" in picture.objects
+    assert picture.apply(b'{"type":' + b"[" * 200_000) is not None

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from railside_runtime.probes import ListenError, NotReady, ProbeServer
+from railside_runtime.probes import MOST_CONNECTIONS, ListenError, NotReady, ProbeServer
 
 
 class _Program:
@@ -86,3 +86,16 @@ async def test_a_taken_port_is_one_sentence() -> None:
             await ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status).run()
     sentence = f"cannot listen on 127.0.0.1:{port} (Address already in use); set another listenHost or listenPort"
     assert sentence == str(error.value)
+
+
+async def test_no_more_connections_are_taken_than_the_program_can_spare() -> None:
+    """Whoever opens many connections is hung up on, and those that are open are served on."""
+    async with _served(_Program()) as session:
+        port = session._base_url.port if session._base_url else None  # noqa: SLF001 -- it has no other name
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 8)]
+        reader, _ = opened[-1]
+        assert await reader.read() == b""
+        async with session.get("/livez") as answer:
+            assert answer.status == 200
+        for _, writer in opened:
+            writer.close()
