@@ -6,14 +6,14 @@ It must ask no firmware, as a container's start waits for the answer, and must n
 from pathlib import Path
 
 from railside_agent.device_nodes import DeviceNodes
-from railside_agent.tree_files import read_text
+from railside_agent.tree_files import read_text, top_of
 from railside_proto.machine import Hca
 from railside_proto.names import CONTAINER_DEVICES
 
 
 def is_called(root: Path, nodes: DeviceNodes, hca: Hca) -> bool:
     """Whether the kernel calls ``hca`` by its name, and its device node has its numbers. Blocks."""
-    entry = f"{root}/sys/class/infiniband_verbs/{hca.uverbs.name}"
+    entry = f"{top_of(root)}/sys/class/infiniband_verbs/{hca.uverbs.name}"
     numbers = f"{hca.uverbs.major}:{hca.uverbs.minor}"
     if (read_text(f"{entry}/ibdev"), read_text(f"{entry}/dev")) != (hca.name, numbers):
         return False

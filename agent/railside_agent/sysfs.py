@@ -31,6 +31,7 @@ from railside_agent.tree_files import (
     printable,
     read_regular,
     read_text,
+    top_of,
 )
 from railside_proto.machine import DeviceNode
 from railside_proto.names import TOPOLOGY_DIR, TOPOLOGY_FILE
@@ -52,7 +53,7 @@ def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
 
     Blocks: call it in a thread, never on the loop.
     """
-    top = str(root)
+    top = top_of(root)
     sys_class = f"{top}/sys/class"
     rdma_devices = tuple(_rdma_devices(f"{sys_class}/infiniband"))
     device_nodes = _device_nodes(root / "dev", nodes)
@@ -73,7 +74,7 @@ def read_machine(root: Path, nodes: DeviceNodes) -> RawMachine:
 
 def read_port_states(root: Path, device: str) -> tuple[RawPortState, ...]:
     """What the firmware of ``device`` says of its ports. Blocks, and may hang: call it in a thread of its own."""
-    folder = f"{root}/sys/class/infiniband/{device}/ports"
+    folder = f"{top_of(root)}/sys/class/infiniband/{device}/ports"
     return tuple(_port_state(printable(name), f"{folder}/{name}") for name in names_in(folder))
 
 
@@ -89,7 +90,7 @@ def has_virtual_topology(root: Path) -> bool:
 
 
 def _topology_file(root: Path) -> str:
-    return f"{root}/{TOPOLOGY_DIR}/{TOPOLOGY_FILE}"
+    return f"{top_of(root)}/{TOPOLOGY_DIR}/{TOPOLOGY_FILE}"
 
 
 def _numa_nodes(folder: str) -> Iterator[RawNumaNode]:

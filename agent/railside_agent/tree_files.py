@@ -7,6 +7,7 @@ has no descriptor or memory left to look with. All paths are strings, as each lo
 import errno
 import os
 import stat
+from pathlib import Path
 from typing import Final
 
 LONGEST_TEXT_BYTES: Final = 4096
@@ -17,6 +18,11 @@ _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 """Non-blocking, so that a pipe in an odd tree is an empty file and not a hang."""
 
 _READ_AT_ONCE: Final = 1 << 16
+
+
+def top_of(root: Path) -> str:
+    """What every path of a tree begins with: nothing for the host's own, to say ``/sys`` as others do."""
+    return str(root).rstrip("/")
 
 
 def read_text(path: str) -> str | None:

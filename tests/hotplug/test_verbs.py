@@ -9,6 +9,7 @@ from railside_agent.verbs import VerbsError
 
 _DISTRIBUTION = Path("/usr/lib/python3/dist-packages/pyverbs")
 _MODULE = _DISTRIBUTION / f"device{sysconfig.get_config_var('EXT_SUFFIX')}"
+_TRIES = 100
 
 
 @pytest.fixture
@@ -29,10 +30,15 @@ def test_real_pyverbs_without_devices(testbed: Testbed) -> None:
 
 @pytest.mark.usefixtures("_pyverbs")
 def test_real_pyverbs_on_a_device_that_it_may_not_open(testbed: Testbed) -> None:
-    """Real pyverbs finds the played HCA, cannot open its node, and leaves no descriptor behind."""
+    """Real pyverbs finds the played HCA, cannot open its node, and leaves no descriptor behind, try after try."""
     testbed.add_hca(0)
     testbed.allow_verbs()
-    before = sorted(path.name for path in Path("/proc/self/fd").iterdir())
-    with pytest.raises(VerbsError, match=r"mlx5_0 cannot be opened \(Failed to open device.*Errno"):
-        load_pyverbs().open("mlx5_0")
-    assert before == sorted(path.name for path in Path("/proc/self/fd").iterdir())
+    library, before = load_pyverbs(), _descriptors()
+    for _ in range(_TRIES):
+        with pytest.raises(VerbsError, match=r"mlx5_0 cannot be opened \(Failed to open device.*Errno"):
+            library.open("mlx5_0")
+    assert _descriptors() < before + _TRIES, "the threads of umockdev come and go with a few, not with one a try"
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

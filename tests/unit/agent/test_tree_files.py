@@ -14,7 +14,14 @@ from railside_agent.tree_files import (
     names_in,
     read_regular,
     read_text,
+    top_of,
 )
+
+
+@pytest.mark.parametrize(("root", "top"), [("/", ""), ("/host", "/host"), ("machine", "machine")])
+def test_paths_of_a_tree(root: str, top: str) -> None:
+    """Below the host's own root no path begins with two slashes, which what plays a machine does not know."""
+    assert top_of(Path(root)) == top
 
 
 @pytest.mark.parametrize(
