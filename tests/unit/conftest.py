@@ -1,12 +1,13 @@
 """What the fast suite shares."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.conftest import MACHINES
 from tests.unit.builders import LogLines, seen
+from tests.unit.kube_server import FakeApiServer
 
 from railside_proto.machine import Machine
 from railside_sim.manifest import read_manifest
@@ -25,6 +26,13 @@ def kubelet_dir() -> Iterator[Path]:
     """A folder whose sockets' paths are short enough for the kernel (107 bytes)."""
     with tempfile.TemporaryDirectory(prefix="kubelet-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    """An API server that serves nothing yet."""
+    async with FakeApiServer() as serving:
+        yield serving
 
 
 @pytest.fixture(scope="session")

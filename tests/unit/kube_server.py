@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -258,16 +257,3 @@ class FakeApiServer:
 
 def _status(code: int, message: str) -> web.Response:
     return web.json_response({"kind": "Status", "code": code, "message": message}, status=code)
-
-
-@asynccontextmanager
-async def running(*parts: Any) -> AsyncIterator[None]:  # noqa: ANN401 -- whatever has a run()
-    """Run parts that run for ever, for as long as the context lasts."""
-    tasks = [asyncio.create_task(part.run()) for part in parts]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        assert all(task.cancelled() for task in tasks)

@@ -28,5 +28,5 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> RawMachine:
 async def node(make_tree: MakeTree, kubelet_dir: Path, written: LogLines) -> AsyncIterator[LivingNode]:
     """That machine with a kubelet, for the whole agent."""
     root = await asyncio.to_thread(make_tree, "ecs.hpcpni3.45xlarge")
-    async with living_node(root, kubelet_dir, written) as made:
+    async with living_node(LivingNode, root, kubelet_dir, written) as made:
         yield made

@@ -6,10 +6,11 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from tests.unit.builders import LogLines
+from tests.unit.running import free_port
 
 from railside_agent.app import Agent
 from railside_agent.settings import Settings
@@ -34,7 +35,7 @@ class LivingNode:
             root=str(root),
             host_root=str(root),
             kubelet_dir=str(kubelet_dir),
-            listen_port=_free_port(),
+            listen_port=free_port(),
             mode="ib-shared",
             resync_seconds=1,
             recovery_seconds=1,
@@ -92,23 +93,19 @@ class LivingNode:
         await asyncio.to_thread(file.write_text, f"{state}\n")
 
 
+Kind = TypeVar("Kind", bound=LivingNode)
+
+
 def device_nodes(pod: Running) -> list[str]:
     """The uverbs nodes in a pod, by name."""
     return [one.path.rpartition("/")[2] for one in pod.devices if "uverbs" in one.path]
 
 
 @contextlib.asynccontextmanager
-async def living_node(root: Path, kubelet_dir: Path, written: LogLines) -> AsyncIterator[LivingNode]:
-    """A node below ``root``, whose kubelet runs."""
+async def living_node(kind: type[Kind], root: Path, kubelet_dir: Path, written: LogLines) -> AsyncIterator[Kind]:
+    """A node of that kind below ``root``, whose kubelet runs."""
     rng = random.Random(1)  # noqa: S311 -- a repeatable choice
     async with EmbeddedKubelet(kubelet_dir, read_node=StandInNodes().read, rng=rng) as kubelet:
-        node = LivingNode(root, kubelet, kubelet_dir, written)
+        node = kind(root, kubelet, kubelet_dir, written)
         with contextlib.closing(node):
             yield node
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

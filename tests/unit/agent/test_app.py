@@ -1,8 +1,6 @@
 import asyncio
 import base64
 import contextlib
-import random
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,67 +9,47 @@ import aiohttp
 import msgspec
 import pytest
 from tests.conftest import MakeTree
+from tests.unit.agent.living_node import LivingNode, living_node
 from tests.unit.agent.situations import answer
 from tests.unit.builders import LogLines
 
 from railside_agent.app import Agent
-from railside_agent.settings import PoolSettings, Settings
+from railside_agent.settings import PoolSettings
 from railside_proto.machine import DeviceNode
 from railside_proto.names import RESOURCE
-from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pods import Pending, PodRequest, Running
 from railside_sim.stand_in_nodes import StandInNodes
 
 _SECONDS = 10.0
-_PORT_STATE = "sys/class/infiniband/{name}/ports/1/state"
 
 
-class _Node:
-    """A machine with its kubelet, on which an agent can be started and ended."""
+class _Node(LivingNode):
+    """A node whose agent hears the kernel itself, and is asked over HTTP as a probe asks it."""
 
-    def __init__(self, root: Path, kubelet: EmbeddedKubelet, kubelet_dir: Path, written: LogLines) -> None:
-        self.root = root
-        self.kubelet = kubelet
-        self.written = written
-        self.checkpoint = kubelet_dir / "device-plugins/kubelet_internal_checkpoint"
-        self._settings = Settings(
-            root=str(root),
-            host_root=str(root),
-            kubelet_dir=str(kubelet_dir),
-            listen_port=_free_port(),
-            mode="ib-shared",
-            resync_seconds=1,
-            recovery_seconds=1,
-            port_poll_seconds=1,
-        )
-        self._session: aiohttp.ClientSession
-        self._running: asyncio.Task[Any]
+    _session: aiohttp.ClientSession
 
     def configure(self, **facts: object) -> None:
         """What the next agent is told."""
-        self._settings = msgspec.structs.replace(self._settings, **facts)
+        self.settings = msgspec.structs.replace(self.settings, **facts)
 
     @contextlib.asynccontextmanager
-    async def agent(self) -> AsyncIterator[None]:
-        """An agent from its start to its being told to stop."""
-        agent = await asyncio.to_thread(Agent, self._settings, self.written.log, StandInNodes())
-        self._running = running = asyncio.create_task(agent.run())
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{self._settings.listen_port}") as self._session:
+    async def served(self) -> AsyncIterator[None]:
+        """An agent from its start, when it is ready, to its being told to stop."""
+        agent = await asyncio.to_thread(Agent, self.settings, self.written.log, StandInNodes())
+        self.running = asyncio.create_task(agent.run())
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{self.settings.listen_port}") as self._session:
             try:
-                await self.until(self._is_ready)
+                await self.until_asked(self._is_ready)
                 yield
             finally:
-                running.cancel()
-                await asyncio.wait([running])
-        if not running.cancelled():
-            running.result()
+                await self.stop()
 
-    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+    async def until_asked(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Ask again and again until it holds; an agent that ends is told at once."""
         async with asyncio.timeout(_SECONDS):
             while not await holds():
-                await asyncio.wait([self._running], timeout=0.02)
-                assert not self._running.done()
+                await asyncio.wait([self.running], timeout=0.02)
+                assert not self.running.done()
 
     async def get(self, path: str) -> tuple[int, bytes]:
         async with self._session.get(path) as answer:
@@ -91,7 +69,7 @@ class _Node:
         async def shown() -> bool:
             return len((await self.pool())["containers"]) == pods
 
-        await self.until(shown)
+        await self.until_asked(shown)
 
     async def hold_elsewhere(self, name: str, numa_node: int, device: str | None = None) -> None:
         """The kubelet's checkpoint says that another plugin has dealt ``name``, with ``device`` in its answer."""
@@ -115,13 +93,7 @@ class _Node:
         async def seat_holds() -> bool:
             return holds(await _seat(self, pod))
 
-        await self.until(seat_holds)
-
-    async def allocatable(self, count: int) -> None:
-        await self.kubelet.until(lambda: self.kubelet.status_of().allocatable == count)
-
-    async def set_port(self, name: str, state: str) -> None:
-        await asyncio.to_thread((self.root / _PORT_STATE.format(name=name)).write_text, f"{state}\n")
+        await self.until_asked(seat_holds)
 
     async def _is_ready(self) -> bool:
         try:
@@ -130,19 +102,11 @@ class _Node:
             return False
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 async def node(make_tree: MakeTree, kubelet_dir: Path, written: LogLines) -> AsyncIterator[_Node]:
-    kubelet = EmbeddedKubelet(kubelet_dir, read_node=StandInNodes().read, rng=random.Random(1))  # noqa: S311 -- not a secret
     root = await asyncio.to_thread(make_tree, "ecs.hpcpni3.45xlarge")
-    async with kubelet:
-        yield _Node(root, kubelet, kubelet_dir, written)
+    async with living_node(_Node, root, kubelet_dir, written) as made:
+        yield made
 
 
 def _devices(pod: Running) -> list[str]:
@@ -169,7 +133,7 @@ async def _restarted(node: _Node, pod: Running) -> Running:
         outcomes.extend([outcome] if isinstance(outcome, Running) else [])
         return bool(outcomes)
 
-    await node.until(runs)
+    await node.until_asked(runs)
     return outcomes[0]
 
 
@@ -200,7 +164,7 @@ async def _unplug(node: _Node, seat: Any) -> Callable[[], None]:  # noqa: ANN401
 
 async def test_a_pod_gets_one_hca_and_nothing_of_the_others(node: _Node) -> None:
     """A pod finds its HCA's node and rdma_cm, and /status names the HCA that it holds (B-DP-50)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pod = await _run(node, "train")
         await node.held_until(1)
@@ -212,7 +176,7 @@ async def test_a_pod_gets_one_hca_and_nothing_of_the_others(node: _Node) -> None
 
 async def test_nine_pods(node: _Node) -> None:
     """Eight pods get eight different HCAs, the ninth waits, and gets the HCA of the first that ends (B-DP-4)."""
-    async with node.agent():
+    async with node.served():
         pods = await _fill(node)
         assert len({_devices(pod)[1] for pod in pods}) == 8
         ninth = await node.kubelet.admit(PodRequest(name="pod-8"))
@@ -223,12 +187,12 @@ async def test_nine_pods(node: _Node) -> None:
 
 async def test_a_restart_of_the_agent_changes_no_pods_hca(node: _Node) -> None:
     """What containers have is the same after a restart, and one that starts again has its own (B-DP-23)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pod = await _run(node, "train")
         await node.held_until(1)
         before = await node.pool()
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         after = await node.pool()
         assert (before["containers"], before["seats"]) == (after["containers"], after["seats"])
@@ -237,11 +201,11 @@ async def test_a_restart_of_the_agent_changes_no_pods_hca(node: _Node) -> None:
 
 async def test_an_hca_that_vanished_while_the_agent_was_away_keeps_its_seat(node: _Node) -> None:
     """A restart without one of the HCAs still lists all ids, and one of them as not to be had (B-DP-41)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         before = await node.pool()
     await _unplug(node, {"name": "mlx5_0", "device": "uverbs0"})
-    async with node.agent():
+    async with node.served():
         await node.allocatable(7)
         after = await node.pool()
         assert [one["id"] for one in before["seats"]] == [one["id"] for one in after["seats"]]
@@ -251,7 +215,7 @@ async def test_an_hca_that_vanished_while_the_agent_was_away_keeps_its_seat(node
 
 async def test_a_port_that_goes_down_and_comes_back(node: _Node) -> None:
     """A dead port takes one free seat out of the count, and it recovers by itself (B-DP-37, B-DP-38)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         await node.set_port("mlx5_4", "1: DOWN")
         await node.allocatable(7)
@@ -262,7 +226,7 @@ async def test_a_port_that_goes_down_and_comes_back(node: _Node) -> None:
 
 async def test_a_held_hca_that_falls_ill_hides_no_idle_one(node: _Node) -> None:
     """The seat of an ill HCA stays counted, and its container starts again on another of its zone (law 8)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pod = await _run(node, "train")
         await node.held_until(1)
@@ -279,7 +243,7 @@ async def test_a_held_hca_that_falls_ill_hides_no_idle_one(node: _Node) -> None:
 
 async def test_an_hca_that_dies_under_a_pod_of_a_full_node(node: _Node) -> None:
     """Its container waits with the reason, finds nothing, and has its HCA again when it is back (law 8)."""
-    async with node.agent():
+    async with node.served():
         pod = (await _fill(node))[0]
         await node.held_until(8)
         name = (await _seat(node, pod))["name"]
@@ -294,12 +258,12 @@ async def test_an_hca_that_dies_under_a_pod_of_a_full_node(node: _Node) -> None:
         async def starts_again() -> bool:
             return await node.kubelet.restart_container("pod-0") == pod
 
-        await node.until(starts_again)
+        await node.until_asked(starts_again)
 
 
 async def test_a_container_that_was_refused_finds_nothing(node: _Node) -> None:
     """Nothing of an earlier start is left to a container whose HCA has gone (law 9)."""
-    async with node.agent():
+    async with node.served():
         pod = (await _fill(node))[0]
         await node.held_until(8)
         await _unplug(node, await _seat(node, pod))
@@ -309,7 +273,7 @@ async def test_a_container_that_was_refused_finds_nothing(node: _Node) -> None:
 
 async def test_an_hca_that_is_renumbered_is_laid_out_anew_at_the_next_look(node: _Node) -> None:
     """What was laid out under old numbers is laid out under the new ones, before any start, and told (law 9)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pod = await _run(node, "train")
         await node.held_until(1)
@@ -320,12 +284,12 @@ async def test_an_hca_that_is_renumbered_is_laid_out_anew_at_the_next_look(node:
         async def renewed() -> bool:
             return await asyncio.to_thread(StandInNodes().read, _link(pod) / device) == now
 
-        await node.until(renewed)
+        await node.until_asked(renewed)
 
         async def told() -> bool:
             return "a container must be restarted" in node.written.events
 
-        await node.until(told)
+        await node.until_asked(told)
 
 
 def _renumber(root: Path, device: str, now: DeviceNode) -> None:
@@ -336,7 +300,7 @@ def _renumber(root: Path, device: str, now: DeviceNode) -> None:
 
 async def test_what_was_withdrawn_is_remembered_by_the_next_agent(node: _Node) -> None:
     """A pod whose HCA went away, and then the agent, has its HCA again when both are back (law 6, law 9)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pod = await _run(node, "train")
         await node.held_until(1)
@@ -345,9 +309,9 @@ async def test_what_was_withdrawn_is_remembered_by_the_next_agent(node: _Node) -
         async def withdrawn() -> bool:
             return not await asyncio.to_thread(_link(pod).is_symlink)
 
-        await node.until(withdrawn)
+        await node.until_asked(withdrawn)
     await asyncio.to_thread(put_back)
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         others = [await _run(node, f"pod-{number}") for number in range(7)]
         assert _devices(pod) not in [_devices(one) for one in others]
@@ -357,7 +321,7 @@ async def test_what_was_withdrawn_is_remembered_by_the_next_agent(node: _Node) -
 async def test_what_another_plugin_dealt_is_listed_and_its_hca_is_not_given_away(node: _Node) -> None:
     """An id that a pod holds from another plugin is healthy from the first list on, its HCA withheld (law 2)."""
     await node.hold_elsewhere("mlx5_9", 1, "uverbs8")
-    async with node.agent():
+    async with node.served():
         await node.kubelet.until(lambda: node.kubelet.status_of().capacity == 8)
         foreign = next(one for one in node.kubelet.listed() if one.id == "mlx5_9")
         assert (foreign.healthy, foreign.numa) == (True, frozenset({1}))
@@ -369,7 +333,7 @@ async def test_what_another_plugin_dealt_is_listed_and_its_hca_is_not_given_away
 async def test_an_unknown_answer_of_another_plugin_withholds_one_of_the_zone(node: _Node) -> None:
     """Where nobody can tell which HCA a pod of another plugin has, one of its NUMA node is withheld (law 2)."""
     await node.hold_elsewhere("mlx5_9", 1)
-    async with node.agent():
+    async with node.served():
         await node.kubelet.until(lambda: node.kubelet.status_of().capacity == 8)
         pool = await node.pool()
         assert [one["zone"] for one in pool["hcas"] if one["withheld"]] == ["n1"]
@@ -379,7 +343,7 @@ async def test_another_plugins_ids_alone_register_nothing(node: _Node) -> None:
     """A node without HCAs of ours is left to the plugin whose ids its pods hold."""
     await node.hold_elsewhere("mlx5_9", 1)
     await asyncio.to_thread((node.root / "sys/class/infiniband").rename, node.root / "sys/class/hidden")
-    async with node.agent():
+    async with node.served():
         told = await node.pool()
         assert ([one["id"] for one in told["seats"]], told["registration"]["registered"]) == (["mlx5_9"], False)
         assert node.kubelet.node_status() == {}
@@ -387,7 +351,7 @@ async def test_another_plugins_ids_alone_register_nothing(node: _Node) -> None:
 
 async def test_a_torn_checkpoint_forgets_nothing(node: _Node) -> None:
     """While the kubelet's checkpoint makes no sense, what was held is still taken for held."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pod = await _run(node, "train")
         await node.held_until(1)
@@ -396,7 +360,7 @@ async def test_a_torn_checkpoint_forgets_nothing(node: _Node) -> None:
         async def complains() -> bool:
             return (await node.status())["checkpointProblem"] is not None
 
-        await node.until(complains)
+        await node.until_asked(complains)
         mine = (await _seat(node, pod))["name"]
         await node.set_port("mlx5_0" if mine != "mlx5_0" else "mlx5_3", "1: DOWN")
         await node.allocatable(7)
@@ -405,13 +369,13 @@ async def test_a_torn_checkpoint_forgets_nothing(node: _Node) -> None:
 
 async def test_bindings_are_recovered_where_the_state_was_forgotten(node: _Node) -> None:
     """Without its memory the agent goes by what is bound, and no seat changes its HCA (law 6)."""
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         pods = [await _run(node, f"train-{number}") for number in range(3)]
         await node.held_until(3)
         before = {seat: (await _seat(node, pod))["hca"] for pod in pods for seat in pod.seats}
     await asyncio.to_thread((node.root / "var/lib/railside/seats-infiniband-rdma.json").unlink)
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         told = {one["id"]: one["hca"] for one in (await node.pool())["seats"]}
         assert before == {seat: told[seat] for seat in before}
@@ -420,7 +384,7 @@ async def test_bindings_are_recovered_where_the_state_was_forgotten(node: _Node)
 async def test_several_containers_share_an_hca(node: _Node) -> None:
     """In ib-shared-multi each HCA serves as many as is set; distinct ones come first (law 7, B-DP-4)."""
     node.configure(mode="ib-shared-multi", shares_per_hca=3)
-    async with node.agent():
+    async with node.served():
         await node.allocatable(24)
         wide = await _run(node, "wide", count=4)
         assert len(_devices(wide)) == 5
@@ -435,12 +399,12 @@ async def test_several_containers_share_an_hca(node: _Node) -> None:
 async def test_a_mode_switch_hurts_no_pod(node: _Node) -> None:
     """From several to one an HCA, running pods keep theirs, and just the idle HCAs are offered (law 7)."""
     node.configure(mode="ib-shared-multi", shares_per_hca=2)
-    async with node.agent():
+    async with node.served():
         await node.allocatable(16)
         pods = [await _run(node, f"pod-{number}") for number in range(3)]
         await node.held_until(3)
     node.configure(mode="ib-shared")
-    async with node.agent():
+    async with node.served():
         await node.held_until(3)
         pool = await node.pool()
         idle = sum(one["users"] == 0 for one in pool["hcas"])
@@ -453,7 +417,7 @@ async def test_two_pools_on_one_node(node: _Node) -> None:
     roce = PoolSettings(resource="example.com/roce", link_layer="Ethernet")
     # The embedded kubelet writes down the hints of one resource alone.
     node.configure(pools=(PoolSettings(), roce), advertise_topology="never")
-    async with node.agent():
+    async with node.served():
         await node.allocatable(8)
         await node.kubelet.until(lambda: node.kubelet.status_of("example.com/roce").allocatable == 1)
         bonded = await _run(node, "storage", resource="example.com/roce")
@@ -475,13 +439,13 @@ async def test_hcas_that_are_bound_at_allocate(node: _Node) -> None:
     async def all_sound() -> bool:
         return [one["reason"] for one in (await node.pool())["hcas"]] == [None] * 8
 
-    async with node.agent():
+    async with node.served():
         pods = await _fill(node)
         assert len({device for pod in pods for device in _devices(pod)}) == 9
         await node.held_until(8)
-    async with node.agent():
+    async with node.served():
         await node.held_until(8)
-        await node.until(all_sound)
+        await node.until_asked(all_sound)
         assert pods == [await _restarted(node, pod) for pod in pods]
         name = (await _seat(node, pods[0]))["name"]
         await node.set_port(name, "1: DOWN")
@@ -493,7 +457,7 @@ async def test_hcas_that_are_bound_at_allocate(node: _Node) -> None:
 
 async def test_what_is_left_out_is_told(node: _Node) -> None:
     """The bond that speaks Ethernet stands in the status and in the log with its reason (B-DP-5)."""
-    async with node.agent():
+    async with node.served():
         told = await node.status()
         assert [(one["name"], one["reason"]["code"]) for one in told["machine"]["excluded"]] == [
             ("mlx5_bond_0", "EthernetLink")
@@ -505,7 +469,7 @@ async def test_a_node_without_hcas_is_ready_and_not_registered(node: _Node) -> N
     """With nothing to offer the agent is ready, says why, and pushes no other plugin aside (B-DP-15, B-DP-45)."""
     hidden = node.root / "sys/class/hidden"
     await asyncio.to_thread((node.root / "sys/class/infiniband").rename, hidden)
-    async with node.agent():
+    async with node.served():
         told = await node.status()
         assert (told["nothingOffered"]["code"], (await node.pool())["registration"]["registered"]) == (
             "NoRdmaDevices",

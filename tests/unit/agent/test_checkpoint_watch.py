@@ -1,14 +1,14 @@
 import asyncio
-import contextlib
 import operator
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.unit.builders import LogLines
+from tests.unit.running import running
 
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.folder_watch import LOOK_ANYWAY_SECONDS
@@ -29,17 +29,6 @@ def watch(tmp_path: Path, written: LogLines) -> CheckpointWatch:
     return CheckpointWatch(tmp_path, written.log, largest_bytes=1000)
 
 
-@contextlib.asynccontextmanager
-async def _running(watch: CheckpointWatch) -> AsyncIterator[None]:
-    running = asyncio.create_task(watch.run())
-    try:
-        async with asyncio.timeout(_TOO_LONG_SECONDS):
-            yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-
-
 def _rename_into_place(folder: Path, content: bytes) -> None:
     """Write as the kubelet does."""
     temporary = folder / ".kubelet_internal_checkpoint123"
@@ -49,7 +38,7 @@ def _rename_into_place(folder: Path, content: bytes) -> None:
 
 async def test_each_new_checkpoint_is_told(folder: Path, watch: CheckpointWatch) -> None:
     """A checkpoint that the kubelet renames into place is read at that event, the first and every later one."""
-    async with _running(watch):
+    async with running(watch), asyncio.timeout(_TOO_LONG_SECONDS):
         await watch.latest.until(lambda content: content == b"")
         for content in (b"one", b"two", b"three"):
             await asyncio.to_thread(_rename_into_place, folder, content)
@@ -59,7 +48,7 @@ async def test_each_new_checkpoint_is_told(folder: Path, watch: CheckpointWatch)
 async def test_a_checkpoint_written_in_place_is_told(folder: Path, watch: CheckpointWatch) -> None:
     """A file that is written where it stands is read when its writer closes it."""
     await asyncio.to_thread(_rename_into_place, folder, b"one")
-    async with _running(watch):
+    async with running(watch), asyncio.timeout(_TOO_LONG_SECONDS):
         await watch.latest.until(lambda content: content == b"one")
         await asyncio.to_thread((folder / KUBELET_CHECKPOINT).write_bytes, b"two")
         await watch.latest.until(lambda content: content == b"two")
@@ -76,7 +65,7 @@ async def test_no_file_is_nothing_dealt(folder: Path, watch: CheckpointWatch) ->
 async def test_a_file_that_is_taken_away_is_nothing_dealt(folder: Path, watch: CheckpointWatch) -> None:
     """An administrator who deletes the checkpoint makes the kubelet forget, and us with it."""
     await asyncio.to_thread(_rename_into_place, folder, b"one")
-    async with _running(watch):
+    async with running(watch), asyncio.timeout(_TOO_LONG_SECONDS):
         await watch.latest.until(lambda content: content == b"one")
         await asyncio.to_thread((folder / KUBELET_CHECKPOINT).unlink)
         await watch.latest.until(lambda content: content == b"")

@@ -1,13 +1,13 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.unit.builders import LogLines
-from tests.unit.kube_server import FakeApiServer, running
+from tests.unit.kube_server import FakeApiServer
+from tests.unit.running import running
 
 from railside_agent.event_book import MOST_SERIES, Event, Involved, Saying
 from railside_agent.events import EventTeller
@@ -20,12 +20,6 @@ NODE = Involved(kind="Node", name="n1", uid="u-n1")
 
 def _saying(message: str = "mlx5_1 has no active port") -> Saying:
     return Saying(about=NODE, reason="NoActivePort", message=message)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as serving:
-        yield serving
 
 
 async def test_what_is_said_becomes_an_event(server: FakeApiServer, tmp_path: Path, written: LogLines) -> None:

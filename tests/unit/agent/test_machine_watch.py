@@ -1,28 +1,15 @@
 import asyncio
-import contextlib
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.conftest import MakeTree
 from tests.unit.builders import LogLines
+from tests.unit.running import running
 
 from railside_agent.machine_watch import MachineWatch
 from railside_agent.settings import PoolSettings, Settings
 from railside_proto.reasons import Code
 from railside_sim.stand_in_nodes import StandInNodes
-
-
-@contextlib.asynccontextmanager
-async def _running(watch: MachineWatch) -> AsyncIterator[None]:
-    running = asyncio.create_task(watch.run())
-    try:
-        async with asyncio.timeout(20):
-            yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-    assert running.cancelled()
 
 
 async def test_the_machine_is_seen_as_the_pools_want_it(make_tree: MakeTree, written: LogLines) -> None:
@@ -32,7 +19,7 @@ async def test_the_machine_is_seen_as_the_pools_want_it(make_tree: MakeTree, wri
     for pools, codes in (((PoolSettings(),), {Code.ETHERNET_LINK}), (both, set())):
         watch = MachineWatch(Settings(root=str(root), pools=pools), StandInNodes(), written.log)
         assert watch.inventory.latest.value is None
-        async with _running(watch):
+        async with running(watch), asyncio.timeout(20):
             look = await watch.inventory.latest.until(lambda look: look is not None)
         assert look is not None
         assert {one.reason.code for one in look.machine.excluded} == codes
@@ -45,7 +32,7 @@ async def test_a_port_that_falls_is_seen_without_a_look_at_the_tree(
     root = await asyncio.to_thread(make_tree, "ecs.hpcpni3.45xlarge")
     settings = Settings(root=str(root), port_poll_seconds=1, resync_seconds=3600)
     watch = MachineWatch(settings, StandInNodes(), written.log)
-    async with _running(watch):
+    async with running(watch), asyncio.timeout(20):
         await watch.inventory.latest.until(lambda look: look is not None)
         state = root / "sys/class/infiniband/mlx5_0/ports/1/state"
         await asyncio.to_thread(state.write_text, "1: DOWN\n")
@@ -71,7 +58,7 @@ async def test_messages_of_the_kernel_are_counted(tmp_path: Path, written: LogLi
     with kernels:
         for _ in range(3):
             kernels.send(b"add@/devices/x\0ACTION=add\0DEVPATH=/devices/x\0SUBSYSTEM=usb\0")
-        async with _running(watch):
+        async with running(watch), asyncio.timeout(20):
             await watch.inventory.latest.until(lambda look: look is not None)
             assert watch.sources()["uevents"] == "kernel messages are heard"
     assert watch.heard == 3

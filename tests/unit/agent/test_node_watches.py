@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from tests.unit.builders import LogLines
-from tests.unit.kube_server import FakeApiServer, running
+from tests.unit.kube_server import FakeApiServer
+from tests.unit.running import running
 
 from railside_agent.mode import NodeFacts, NotSeen
 from railside_agent.node_label import NodeLabel
@@ -16,12 +17,6 @@ from railside_runtime.reflector import Pace
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 QUICK = Pace(first_pause=0.002, longest_pause=0.02)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as serving:
-        yield serving
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from grpclib import GRPCError, Status
 from tests.unit.builders import LogLines
+from tests.unit.running import running
 
 from railside_agent.pod_resources import NodeHoldings
 from railside_agent.podresources import CALM_SECONDS, LEAST_PAUSE_SECONDS, PodResources
@@ -18,6 +19,7 @@ from railside_sim.grpc_server import MortalServer
 if TYPE_CHECKING:
     import grpclib.server
 
+_TOO_LONG_SECONDS = 10 * LEAST_PAUSE_SECONDS
 _NOT_SAID = ["the kubelet does not say who holds what"]
 
 
@@ -91,17 +93,6 @@ def resources(kubelet_dir: Path, calls: _Calls, written: LogLines) -> PodResourc
     return PodResources(kubelet_dir, written.log, busy=calls, largest_bytes=1000)
 
 
-@contextlib.asynccontextmanager
-async def _running(resources: PodResources) -> AsyncIterator[None]:
-    running = asyncio.create_task(resources.run())
-    try:
-        async with asyncio.timeout(10 * LEAST_PAUSE_SECONDS):
-            yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-
-
 async def _problem(resources: PodResources) -> str:
     problem = await resources.problem.until(lambda problem: problem is not None)
     assert problem is not None
@@ -111,7 +102,7 @@ async def _problem(resources: PodResources) -> str:
 @pytest.mark.looptime
 async def test_what_the_kubelet_says_is_told(kubelet: _Kubelet, resources: PodResources) -> None:
     """Both answers are there together once the kubelet has said both."""
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         said = await resources.latest.until(lambda said: said is not None)
     assert said is not None
     assert (said.containers, said.allocatable is not None and said.allocatable.cpus) == ((), (1,))
@@ -124,7 +115,8 @@ async def test_it_is_asked_seldom(
     kubelet: _Kubelet, kubelet_dir: Path, written: LogLines, pause_seconds: float
 ) -> None:
     """Between two Lists lie thirty seconds at least, also where less is asked for (law 5)."""
-    async with _running(PodResources(kubelet_dir, written.log, busy=_Calls(), pause_seconds=pause_seconds)):
+    resources = PodResources(kubelet_dir, written.log, busy=_Calls(), pause_seconds=pause_seconds)
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         while len(kubelet.lists) < 3:
             kubelet.asked.clear()
             await kubelet.asked.wait()
@@ -145,7 +137,7 @@ async def test_it_is_never_asked_while_a_container_is_being_dealt(
 
     loop.call_later(100, end)
     started = loop.time()
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         await resources.latest.until(lambda said: said is not None)
     waited = kubelet.lists[0] - started
     assert 100 + CALM_SECONDS - 0.2 <= waited <= 100 + CALM_SECONDS + 0.2
@@ -157,7 +149,7 @@ async def test_a_call_that_comes_in_between_puts_it_off(
 ) -> None:
     """It is looked once more right before the List, which is the one that does harm (law 5)."""
     kubelet.deals_meanwhile = calls
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         assert await _problem(resources) == "a container was being dealt its devices"
     assert kubelet.lists == []
 
@@ -168,7 +160,7 @@ async def test_an_empty_answer_says_nothing(kubelet: _Kubelet, resources: PodRes
     known = NodeHoldings(containers=(), allocatable=None)
     resources.latest.set(known)
     kubelet.answer = pb.ListPodResourcesResponse()
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         assert await _problem(resources) == "the kubelet lists no pod at all: it has just started"
     assert (known, written.events) == (resources.latest.value, _NOT_SAID)
 
@@ -177,7 +169,7 @@ async def test_an_empty_answer_says_nothing(kubelet: _Kubelet, resources: PodRes
 async def test_a_kubelet_that_is_too_old_says_the_half(kubelet: _Kubelet, resources: PodResources) -> None:
     """Who holds what is told by a kubelet that cannot say what it could give."""
     kubelet.old = True
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         said = await resources.latest.until(lambda said: said is not None)
     assert said == NodeHoldings(containers=(), allocatable=None)
 
@@ -186,7 +178,7 @@ async def test_a_kubelet_that_is_too_old_says_the_half(kubelet: _Kubelet, resour
 async def test_a_kubelet_that_hangs_is_left(kubelet: _Kubelet, resources: PodResources) -> None:
     """An answer that does not come within the deadline is none, and it is asked again later."""
     kubelet.hangs = True
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         assert await _problem(resources) == "the kubelet did not answer within 5 s"
         kubelet.hangs = False
         await resources.problem.until(lambda problem: problem is None)
@@ -197,14 +189,14 @@ async def test_a_kubelet_that_hangs_is_left(kubelet: _Kubelet, resources: PodRes
 async def test_a_huge_answer_is_not_understood(kubelet: _Kubelet, resources: PodResources) -> None:
     """An answer beyond the limit is refused before it takes many times its size."""
     kubelet.answer.pod_resources[0].name = "a" * 1000
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         assert "expected are 1000 at most" in await _problem(resources)
 
 
 @pytest.mark.looptime
 async def test_without_a_kubelet_it_is_told_once(resources: PodResources, written: LogLines) -> None:
     """A missing socket is one line in the log, however often it is tried."""
-    async with _running(resources):
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), 5 * LEAST_PAUSE_SECONDS)
     assert "No such file" in str(resources.problem.value)

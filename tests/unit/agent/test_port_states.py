@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.unit.builders import LogLines
+from tests.unit.running import running
 
 from railside_agent.port_states import PortAnswers, PortStates
 from railside_agent.raw_machine import RawPortState
@@ -61,14 +62,9 @@ class _Threads:
 
 @contextlib.asynccontextmanager
 async def _following(states: PortStates, *devices: str) -> AsyncIterator[None]:
-    running = asyncio.create_task(states.run())
-    states.follow(devices)
-    try:
-        async with asyncio.timeout(_LONGEST_HANG_SECONDS):
-            yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
+    async with running(states), asyncio.timeout(_LONGEST_HANG_SECONDS):
+        states.follow(devices)
+        yield
 
 
 @pytest.fixture

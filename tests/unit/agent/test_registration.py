@@ -12,6 +12,7 @@ from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
 from tests.unit.agent.situations import POOL, listed, situation
 from tests.unit.builders import LogLines, hca
+from tests.unit.running import running
 
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, Style, edits
@@ -63,17 +64,6 @@ def registrar(kubelet_dir: Path, written: LogLines) -> Registrar:
 
 
 @asynccontextmanager
-async def _running(registrar: Registrar) -> AsyncIterator[None]:
-    task = asyncio.create_task(registrar.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-
-@asynccontextmanager
 async def _serving(kubelet: RegistrationBase, kubelet_dir: Path) -> AsyncIterator[None]:
     folder = kubelet_dir / "device-plugins"
     folder.mkdir()
@@ -92,7 +82,7 @@ async def _whole(kubelet: EmbeddedKubelet) -> None:
 
 async def test_a_plugin_is_registered_and_its_list_is_taken(registrar: Registrar, kubelet_dir: Path) -> None:
     """The kubelet counts every seat, and the state says that it is registered."""
-    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+    async with _kubelet(kubelet_dir) as kubelet, running(registrar):
         await _whole(kubelet)
         state = await registrar.state.until(lambda state: state.registered)
         assert f"registered as {RESOURCE}" == state.detail
@@ -100,7 +90,7 @@ async def test_a_plugin_is_registered_and_its_list_is_taken(registrar: Registrar
 
 async def test_nobody_but_root_may_talk_to_the_plugin(registrar: Registrar, kubelet_dir: Path) -> None:
     """Whoever could call Allocate and PreStartContainer would have containers' HCAs exchanged."""
-    async with _kubelet(kubelet_dir), _running(registrar):
+    async with _kubelet(kubelet_dir), running(registrar):
         await registrar.state.until(lambda state: state.registered)
         socket = kubelet_dir / f"device-plugins/railside-{POOL.name}.sock"
         found = await asyncio.to_thread(socket.stat)
@@ -109,7 +99,7 @@ async def test_nobody_but_root_may_talk_to_the_plugin(registrar: Registrar, kube
 
 async def test_a_kubelet_that_restarts_has_the_plugin_again(registrar: Registrar, kubelet_dir: Path) -> None:
     """After each restart of the kubelet the same ids are back within its 1.2 s (B-DP-22, B-DP-23)."""
-    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+    async with _kubelet(kubelet_dir) as kubelet, running(registrar):
         for _ in range(5):
             await _whole(kubelet)
             await kubelet.restart()
@@ -118,7 +108,7 @@ async def test_a_kubelet_that_restarts_has_the_plugin_again(registrar: Registrar
 
 async def test_a_kubelet_may_come_later_than_the_agent(registrar: Registrar, kubelet_dir: Path) -> None:
     """Without a kubelet the agent waits, says for what, and registers as soon as it comes (B-DP-28)."""
-    async with _running(registrar):
+    async with running(registrar):
         state = await registrar.state.until(lambda state: "waiting" in state.detail)
         socket_path = kubelet_dir / "device-plugins/kubelet.sock"
         assert f"waiting for the kubelet's socket {socket_path}" == state.detail
@@ -131,7 +121,7 @@ async def test_a_refusal_is_told_and_tried_again(
 ) -> None:
     """The kubelet's words are the detail, each try waits longer, and one that is taken ends it (B-DP-26, -27)."""
     kubelet = _RefusingKubelet(refusals=3)
-    async with _serving(kubelet, kubelet_dir), _running(registrar):
+    async with _serving(kubelet, kubelet_dir), running(registrar):
         refused = await registrar.state.until(lambda state: "refused" in state.detail)
         assert refused.detail == "the kubelet refused: requested API version v1beta1 is not supported"
         await registrar.state.until(lambda state: state.registered)
@@ -151,7 +141,7 @@ async def test_whatever_sits_on_the_kubelets_socket_ends_nothing(
         writer.write(answer)
         writer.close()
 
-    async with await asyncio.start_unix_server(talk, folder / "kubelet.sock"), _running(registrar):
+    async with await asyncio.start_unix_server(talk, folder / "kubelet.sock"), running(registrar):
         state = await registrar.state.until(lambda state: "did not answer" in state.detail)
         assert not state.registered
 
@@ -161,7 +151,7 @@ async def test_a_kubelet_that_stops_listening_is_registered_with_again(
 ) -> None:
     """A list that nobody listens to while both sockets stand is offered anew (B-DP-21, B-DP-25)."""
     deaf = _RefusingKubelet(refusals=0)
-    async with _serving(deaf, kubelet_dir), _running(registrar):
+    async with _serving(deaf, kubelet_dir), running(registrar):
         await deaf.asked.until(lambda tries: tries == 3)
 
 
@@ -175,7 +165,7 @@ async def test_a_kubelet_that_hangs_does_not_hold_up_the_next(registrar: Registr
         await released.wait()
         writer.close()
 
-    async with _running(registrar), await asyncio.start_unix_server(hang, folder / "kubelet.sock"):
+    async with running(registrar), await asyncio.start_unix_server(hang, folder / "kubelet.sock"):
         await registrar.state.until(lambda state: state.detail == "asking the kubelet")
         async with _kubelet(kubelet_dir) as kubelet:
             await kubelet.until(lambda: kubelet.status_of() == _WHOLE, timeout_s=1.2)
@@ -186,7 +176,7 @@ async def test_a_kubelet_that_changes_its_sockets_mode_is_the_same(
     registrar: Registrar, kubelet_dir: Path
 ) -> None:
     """A chmod of the kubelet's socket is no restart."""
-    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+    async with _kubelet(kubelet_dir) as kubelet, running(registrar):
         await _whole(kubelet)
         await registrar.state.until(lambda state: state.registered)
         (kubelet_dir / "device-plugins/kubelet.sock").chmod(0o600)
@@ -214,7 +204,7 @@ async def test_a_call_under_way_is_answered_before_the_end(kubelet_dir: Path, wr
     starts = _SlowStarts()
     registrar = Registrar(POOL, DevicePlugin(Cell(_OFFER), starts), kubelet_dir, written.log)
     async with _kubelet(kubelet_dir) as kubelet:
-        async with _running(registrar):
+        async with running(registrar):
             await _whole(kubelet)
             admitting = asyncio.create_task(kubelet.admit(PodRequest(name="train")))
             await starts.asked.wait()
@@ -226,7 +216,7 @@ async def test_two_agents_in_one_folder_do_not_spin(kubelet_dir: Path, written: 
     """Two that take the socket from each other do so ever more slowly, and each says what happens."""
     twins = [Registrar(POOL, DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log) for _ in range(2)]
     kubelet = _RefusingKubelet(refusals=0)
-    async with _serving(kubelet, kubelet_dir), _running(twins[0]), _running(twins[1]):
+    async with _serving(kubelet, kubelet_dir), running(twins[0]), running(twins[1]):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(3):
                 await kubelet.asked.until(lambda tries: tries > 12)
@@ -236,7 +226,7 @@ async def test_two_agents_in_one_folder_do_not_spin(kubelet_dir: Path, written: 
 async def test_long_pauses_do_not_delay_the_next_kubelet(registrar: Registrar, kubelet_dir: Path) -> None:
     """While tries fail ever more slowly, a new kubelet is noticed at once (B-DP-27, B-DP-28)."""
     refusing = _RefusingKubelet(refusals=100)
-    async with _running(registrar):
+    async with running(registrar):
         async with _serving(refusing, kubelet_dir):
             # The pause after this try is at least 1.6 s.
             await refusing.asked.until(lambda tries: tries == 4)
@@ -248,14 +238,14 @@ async def test_a_socket_that_was_left_behind_is_replaced(registrar: Registrar, k
     """A plugin that was killed leaves its socket's file; the next one serves all the same (B-DP-36)."""
     async with _kubelet(kubelet_dir) as kubelet:
         (kubelet_dir / "device-plugins/railside-infiniband-rdma.sock").write_text("left behind")
-        async with _running(registrar):
+        async with running(registrar):
             await _whole(kubelet)
 
 
 async def test_a_socket_that_is_deleted_is_served_anew(registrar: Registrar, kubelet_dir: Path) -> None:
     """Whoever empties the folder does not make the plugin unreachable for good (B-DP-23)."""
     own = kubelet_dir / "device-plugins/railside-infiniband-rdma.sock"
-    async with _kubelet(kubelet_dir) as kubelet, _running(registrar):
+    async with _kubelet(kubelet_dir) as kubelet, running(registrar):
         await _whole(kubelet)
         await registrar.state.until(lambda state: state.registered)
         own.unlink()
@@ -266,7 +256,7 @@ async def test_a_folder_that_cannot_be_written_is_told(registrar: Registrar, kub
     """A folder in the place of the socket is said in the state, and the agent stays up (B-DP-45)."""
     async with _kubelet(kubelet_dir):
         (kubelet_dir / "device-plugins/railside-infiniband-rdma.sock").mkdir()
-        async with _running(registrar):
+        async with running(registrar):
             state = await registrar.state.until(lambda state: "cannot be served" in state.detail)
             assert not state.registered
 
@@ -274,7 +264,7 @@ async def test_a_folder_that_cannot_be_written_is_told(registrar: Registrar, kub
 async def test_who_rests_says_that_there_is_nothing_to_offer(registrar: Registrar, kubelet_dir: Path) -> None:
     """A plugin that is not to be registered any more has left the kubelet, and its state says why."""
     async with _kubelet(kubelet_dir) as kubelet:
-        async with _running(registrar):
+        async with running(registrar):
             await _whole(kubelet)
         await registrar.rest()
         assert registrar.state.value == NOT_TRIED

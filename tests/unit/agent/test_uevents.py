@@ -3,11 +3,12 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.unit.builders import LogLines
+from tests.unit.running import running
 
 from railside_agent.uevents import RETRY_SECONDS, Source, Uevents, kernel_socket
 
@@ -56,16 +57,6 @@ class _Pair:
         self.theirs.close()
 
 
-@contextlib.asynccontextmanager
-async def _running(uevents: Uevents) -> AsyncIterator[None]:
-    running = asyncio.create_task(uevents.run())
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-
-
 def _never(number: int) -> Callable[[], Source]:
     def refuse() -> Source:
         raise OSError(number, os.strerror(number))
@@ -77,7 +68,7 @@ async def test_what_concerns_devices_asks_for_a_look(written: LogLines) -> None:
     """A new HCA asks for a look at once, beside the one that opening the source asks for."""
     looks, pair = _Looks(), _Pair()
     uevents = Uevents(looks, written.log, open_source=lambda: pair)
-    async with _running(uevents):
+    async with running(uevents):
         await looks.asked(1)
         assert uevents.source_up.value
         pair.theirs.send(_ADD)
@@ -89,7 +80,7 @@ async def test_what_does_not_concern_devices_asks_for_nothing(written: LogLines)
     """Messages of other subsystems and garbage are counted and dropped; what follows them is heard."""
     looks, pair = _Looks(), _Pair()
     uevents = Uevents(looks, written.log, open_source=lambda: pair)
-    async with _running(uevents):
+    async with running(uevents):
         await looks.asked(1)
         for message in (_VETH, b"garbage", _ADD):
             pair.theirs.send(message)
@@ -102,7 +93,7 @@ async def test_a_message_that_is_not_of_the_kernel_costs_a_look_and_is_counted(w
     looks, pair = _Looks(), _Pair()
     pair.sender = (4711, 1)
     uevents = Uevents(looks, written.log, open_source=lambda: pair)
-    async with _running(uevents):
+    async with running(uevents):
         await looks.asked(1)
         pair.theirs.send(_ADD)
         await looks.asked(2)
@@ -113,7 +104,7 @@ async def test_lost_messages_ask_for_a_look(written: LogLines) -> None:
     """A buffer that overflowed has dropped messages: look again, and go on hearing."""
     looks, pair = _Looks(), _Pair()
     uevents = Uevents(looks, written.log, open_source=lambda: pair)
-    async with _running(uevents):
+    async with running(uevents):
         await looks.asked(1)
         pair.failures.append(errno.ENOBUFS)
         pair.theirs.send(_VETH)
@@ -159,7 +150,7 @@ async def test_the_real_kernel_is_heard(written: LogLines) -> None:
     """A message of the real kernel is understood; where a test may not cause one, the same bytes stand in."""
     looks, source = _Looks(), _real_or_pair()
     uevents = Uevents(looks, written.log, open_source=lambda: source)
-    async with _running(uevents):
+    async with running(uevents):
         await looks.asked(1)
         while not uevents.counts["heard"]:
             await asyncio.to_thread(_cause_a_message, source)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 from tests.unit.builders import LogLines
+from tests.unit.running import running
 
 from railside_agent.verbs import DEVICE_FATAL, VerbsError, VerbsEvents
 
@@ -93,13 +94,8 @@ def events(verbs: _Verbs, news: _News, written: LogLines) -> VerbsEvents:
 @contextlib.asynccontextmanager
 async def _running(events: VerbsEvents, *devices: str) -> AsyncIterator[None]:
     events.follow(devices)
-    running = asyncio.create_task(events.run())
-    try:
-        async with asyncio.timeout(_LONGEST_HANG_SECONDS):
-            yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
+    async with running(events), asyncio.timeout(_LONGEST_HANG_SECONDS):
+        yield
 
 
 async def _opened(events: VerbsEvents, *devices: str) -> None:

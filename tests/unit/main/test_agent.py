@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.unit.running import free_port
 
 from railside_agent.settings import descriptions
 from railside_main.agent import main
@@ -96,7 +97,7 @@ def test_a_bad_command_line_is_status_2(capsys: pytest.CaptureFixture[str], argu
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_told_to_stop_it_ends_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM, SIGINT and SIGHUP end it in order: the next start reads the settings anew (B-DP-66)."""
-    with _started(tmp_path, _free_port()) as agent:
+    with _started(tmp_path, free_port()) as agent:
         events = [_event_of(agent)]
         while events[-1] != "mode":
             events.append(_event_of(agent))
@@ -135,10 +136,3 @@ def _event_of(agent: "subprocess.Popen[str]") -> str:
     assert agent.stderr is not None
     event: str = json.loads(agent.stderr.readline())["event"]
     return event
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

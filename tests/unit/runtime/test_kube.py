@@ -13,12 +13,6 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as serving:
-        yield serving
-
-
-@pytest.fixture
 async def api(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[KubeApi]:
     one = KubeApi(server.kubeconfig(tmp_path), agent="railside-test")
     yield one

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from tests.unit.running import free_port
 
 from railside_runtime.probes import MOST_CONNECTIONS, ListenError, NotReady, ProbeServer
 
@@ -22,17 +23,10 @@ class _Program:
         return b'{"fine": true}'
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @asynccontextmanager
 async def _served(program: _Program) -> AsyncIterator[aiohttp.ClientSession]:
     """A session that waits until the server listens; the server ends with it."""
-    port = _free_port()
+    port = free_port()
     server = ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status)
     serving = asyncio.create_task(server.run())
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:

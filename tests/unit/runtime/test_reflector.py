@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.builders import LogLines
-from tests.unit.kube_server import FakeApiServer, running
+from tests.unit.kube_server import FakeApiServer
+from tests.unit.running import running
 
 from railside_runtime.kube import KubeApi
 from railside_runtime.kube_error import KubeError

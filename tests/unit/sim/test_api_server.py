@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.builders import LogLines
-from tests.unit.kube_server import running
+from tests.unit.running import running
 
 from railside_agent.node_label import NodeLabel
 from railside_agent.node_pods import NodePods
