@@ -7,7 +7,6 @@ the kubelet calls one after the other.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
@@ -19,7 +18,7 @@ from benchmarks.figures import Figure, Goal, floor, spread
 from benchmarks.files_alone import FilesAlone
 from benchmarks.pods import Node
 from benchmarks.programs import agent_program, module_program
-from benchmarks.start_up import taking_turns
+from benchmarks.turns import taking_turns, timed
 from railside_agent.flight_ring import recorded
 from railside_proto.names import RECORDER_DIR
 from railside_sim.plugin_client import PluginClient
@@ -167,7 +166,7 @@ async def _choices(clients: Clients, count: int) -> tuple[list[float], list[floa
 
         async def ask() -> float:
             size = next(left)
-            return await _timed(lambda: client.preferred(every, (), size))
+            return await timed(lambda: client.preferred(every, (), size))
 
         return ask
 
@@ -188,13 +187,7 @@ def _begin(client: PluginClient, seat: str) -> Call:
 async def _both(one: Call, least: Call, *, swap: bool) -> tuple[float, float]:
     """How long both take, one behind the other, in turns the other way round."""
     if swap:
-        of_least = await _timed(least)
-        return await _timed(one), of_least
-    of_one = await _timed(one)
-    return of_one, await _timed(least)
-
-
-async def _timed(call: Call) -> float:
-    began = time.perf_counter()
-    await call()
-    return (time.perf_counter() - began) * 1000
+        of_least = await timed(least)
+        return await timed(one), of_least
+    of_one = await timed(one)
+    return of_one, await timed(least)

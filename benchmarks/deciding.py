@@ -4,14 +4,14 @@ It must not touch files: what it decides on is made in memory.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from benchmarks.bed import HCAS, NODES, bed
-from benchmarks.figures import Figure, abba, floor, spread
+from benchmarks.figures import Figure, floor, spread
+from benchmarks.turns import timed_in_turns
 from railside_agent.discovery import discover
 from railside_agent.flight_log import outcome_of
 from railside_agent.holders import Checkpoint, Entry, HeldId
@@ -44,10 +44,10 @@ def _of(machine: Machine, shares: int, rounds: int) -> list[Figure]:
     """The list when half of the seats are held, and a start when one more is dealt."""
     rules = next(pool_rules(Settings(shares_per_hca=shares, mode="ib-shared-multi")))
     now, books, dealt = _half_full(machine, rules, HCAS * shares)
-    lists, seats = _taking_turns(
+    lists, seats = timed_in_turns(
         lambda: offer(now, books, rules.pool, rules.rules), lambda: _seats(HCAS * shares), rounds
     )
-    starts, outcomes = _taking_turns(
+    starts, outcomes = timed_in_turns(
         lambda: _decided(dealt, now, books, rules), _json_of(_decided(dealt, now, books, rules)), rounds
     )
     return [
@@ -103,15 +103,3 @@ def _seats(count: int) -> Offer:
 def _json_of(decision: StartDecision) -> Callable[[], object]:
     binding, _ = outcome_of(decision)
     return lambda: msgspec.json.decode(msgspec.json.encode(binding), type=Binding | None)
-
-
-def _taking_turns(
-    one: Callable[[], object], least: Callable[[], object], pairs: int
-) -> tuple[list[float], list[float]]:
-    of_one: list[float] = []
-    of_least: list[float] = []
-    for first in abba(pairs):
-        began = time.perf_counter()
-        (one if first else least)()
-        (of_one if first else of_least).append((time.perf_counter() - began) * 1000)
-    return of_one, of_least

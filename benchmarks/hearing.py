@@ -7,7 +7,6 @@ reach into the agent.
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from benchmarks.bed import HCAS, Bed, bed
 from benchmarks.figures import Figure, Goal, floor, spread
 from benchmarks.programs import agent_that_hears
+from benchmarks.turns import timed
 
 _CHANGES: Final = {"short": 20, "full": 60}
 _POLLED: Final = {"short": 8, "full": 30}
@@ -36,7 +36,7 @@ async def measure(profile: str) -> list[Figure]:
         device = node.root / "sys/class/infiniband" / _NAME
         for _ in range(_CHANGES[profile]):
             gone.append(await _removal(node, kernel, device))
-            sleeps.append(await _sleep())
+            sleeps.append(await timed(lambda: asyncio.sleep(_DEBOUNCE_SECONDS)))
         state = device / "ports/1/state"
         for number in range(_POLLED[profile]):
             # So that the tries do not march in step with the agent's seconds.
@@ -90,10 +90,11 @@ async def _removal(node: Bed, kernel: socket.socket, device: Path) -> float:
 
 
 async def _until_listed(node: Bed, count: int, cause: Callable[[], Awaitable[None]]) -> float:
-    began = time.perf_counter()
-    await cause()
-    await node.listed(count)
-    return (time.perf_counter() - began) * 1000
+    async def listed() -> None:
+        await cause()
+        await node.listed(count)
+
+    return await timed(listed)
 
 
 async def _send(kernel: socket.socket, action: str) -> None:
@@ -102,9 +103,3 @@ async def _send(kernel: socket.socket, action: str) -> None:
 
 async def _write(path: Path, text: str) -> None:
     await asyncio.to_thread(path.write_text, text)
-
-
-async def _sleep() -> float:
-    began = time.perf_counter()
-    await asyncio.sleep(_DEBOUNCE_SECONDS)
-    return (time.perf_counter() - began) * 1000

@@ -5,16 +5,16 @@ What the floor opens is what a look opens, as the interpreter's audit tells. It 
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from benchmarks.bed import NODES, bed
-from benchmarks.figures import Figure, Goal, abba, floor, spread
+from benchmarks.figures import Figure, Goal, floor, spread
 from benchmarks.programs import IS_ROOT, module_program
+from benchmarks.turns import timed_in_turns
 from railside_agent.discovery import discover
 from railside_agent.sysfs import read_whole_machine
 
@@ -28,7 +28,7 @@ async def measure(profile: str) -> list[Figure]:
     async with bed() as node:
         touched = await _touched(node.root)
         looks, reads = await asyncio.to_thread(
-            _taking_turns, lambda: _look(node.root), lambda: _touch(touched), _PAIRS[profile]
+            timed_in_turns, lambda: _look(node.root), lambda: _touch(touched), _PAIRS[profile]
         )
     device_nodes = "" if IS_ROOT else "; device nodes are stand-ins, which are opened as well"
     return [
@@ -48,18 +48,6 @@ async def _touched(root: Path) -> list[tuple[str, str]]:
     async with module_program("touched", str(root)) as program:
         assert program.stdout is not None  # noqa: S101 -- it was asked for
         return msgspec.json.decode(await program.stdout.read(), type=list[tuple[str, str]])
-
-
-def _taking_turns(
-    one: Callable[[], object], least: Callable[[], object], pairs: int
-) -> tuple[list[float], list[float]]:
-    of_one: list[float] = []
-    of_least: list[float] = []
-    for first in abba(pairs):
-        began = time.perf_counter()
-        (one if first else least)()
-        (of_one if first else of_least).append((time.perf_counter() - began) * 1000)
-    return of_one, of_least
 
 
 def _look(root: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from benchmarks.bed import HCAS, Bed, bed
 from benchmarks.figures import Figure, Goal, floor, spread
 from benchmarks.programs import agent_program, module_program
+from benchmarks.turns import timed
 from railside_proto.names import KUBELET_SOCKET
 from railside_sim.plugin_client import PluginClient
 
@@ -38,7 +39,7 @@ async def measure(profile: str) -> list[Figure]:
                 except TimeoutError:
                     lost += 1
                     continue
-                dials.append(await _two_dials(echo))
+                dials.append(await timed(lambda: _two_dials(echo)))
     return [_latency(took, dials), _loss(lost, _RESTARTS[profile])]
 
 
@@ -78,10 +79,8 @@ async def _restart(node: Bed, away: float) -> float:
     return (now - made) / _NANOSECONDS * 1000
 
 
-async def _two_dials(socket: Path) -> float:
-    began = time.perf_counter()
+async def _two_dials(socket: Path) -> None:
     for _ in range(2):
         client = PluginClient(socket)
         await client.connect()
         client.close()
-    return (time.perf_counter() - began) * 1000

@@ -4,12 +4,12 @@ It must not meet what an earlier start left.
 """
 
 import time
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from benchmarks.bed import Bed, bed
-from benchmarks.figures import Figure, Goal, abba, floor, spread
+from benchmarks.figures import Figure, Goal, floor, spread
 from benchmarks.programs import agent_program, bare_program
+from benchmarks.turns import taking_turns
 
 _PAIRS: Final = {"short": 8, "full": 30}
 
@@ -36,17 +36,6 @@ async def measure(profile: str) -> list[Figure]:
             note="on a node that knows no earlier agent; the kubelet's side runs in the benchmark's own process",
         )
     ]
-
-
-async def taking_turns(
-    one: Callable[[], Awaitable[float]], least: Callable[[], Awaitable[float]], pairs: int
-) -> tuple[list[float], list[float]]:
-    """What ``one`` and its floor ``least`` give, in pairs, A B B A."""
-    of_one: list[float] = []
-    of_least: list[float] = []
-    for first in abba(pairs):
-        (of_one if first else of_least).append(await (one() if first else least()))
-    return of_one, of_least
 
 
 async def _start_of_agent(node: Bed) -> float:
