@@ -76,12 +76,7 @@ class Agent:
             holdings=self._holdings.latest,
         )
         self._teller = Teller(log, node=settings.node_name, pods=self._cluster.pods, say=self._cluster.say)
-        self._recorder = Recorder(
-            root,
-            bytes_at_most=settings.recorder_megabytes << 20,
-            began=partial(_began, self._version, settings),
-            log=log,
-        )
+        self._recorder = _recorder(settings, self._version, log)
         self._pools = [
             PoolAgent(plan, sight=self._sight, nodes=nodes, teller=self._teller, recorder=self._recorder, log=log)
             for plan in plans(settings)
@@ -166,6 +161,15 @@ class Agent:
 
     async def _status(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(status(self.view()))) + b"\n"
+
+
+def _recorder(settings: Settings, version: str, log: FilteringBoundLogger) -> Recorder:
+    return Recorder(
+        Path(settings.root),
+        bytes_at_most=settings.recorder_megabytes << 20,
+        began=partial(_began, version, settings),
+        log=log,
+    )
 
 
 def _began(version: str, settings: Settings, at: str) -> Began:

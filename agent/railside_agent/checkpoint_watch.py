@@ -5,14 +5,13 @@ hold what they hold, whether the file can be read or not.
 """
 
 import asyncio
-import os
-import stat
 from pathlib import Path
 from typing import Final, Never
 
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.folder_watch import FolderWatch
+from railside_agent.whole_files import read_whole
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT
 from railside_runtime.cell import Cell
 from railside_runtime.worker import Worker
@@ -83,21 +82,8 @@ class CheckpointWatch:
         self.problem.set(problem)
 
     def _read(self) -> bytes:
-        path = self._folder / KUBELET_CHECKPOINT
         try:
-            # Non-blocking, so that a pipe of that name is refused below and not waited for.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            # The kubelet renames whole files into place: an empty one is a disk's accident.
+            return read_whole(self._folder / KUBELET_CHECKPOINT, least_bytes=1, most_bytes=self._largest_bytes)
         except FileNotFoundError:
             return b""
-        try:
-            return os.read(descriptor, self._size(os.fstat(descriptor), path))
-        finally:
-            os.close(descriptor)
-
-    def _size(self, found: os.stat_result, path: Path) -> int:
-        """Its bytes. The kubelet renames whole files into place: an empty one is a disk's accident."""
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{path} is not a file")
-        if not 0 < found.st_size <= self._largest_bytes:
-            raise OSError(f"{path} has {found.st_size} bytes; expected are 1 to {self._largest_bytes}")
-        return found.st_size

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from railside_agent.gpu_ids import locate
-from railside_agent.holders import Checkpoint, Entry, matching
+from railside_agent.holders import Entry, matching
 from railside_agent.rules import Rules
 from railside_agent.seat_names import order
 from railside_agent.situation import Situation
@@ -39,7 +39,7 @@ def container_start(seats: tuple[str, ...], now: Situation, pool: Pool, rules: R
     """
     if now.doubtful:
         return ContainerStart(seats=tuple(sorted(seats, key=order)))
-    live = [one for one in (now.checkpoint or Checkpoint()).entries if one.pod not in now.ended]
+    live = now.living
     ours = [one for one in live if one.resource == pool.resource]
     entries = [one for one in ours if set(one.names) == set(seats)]
     pods = {one.pod for one in entries}
@@ -61,8 +61,7 @@ def container_start(seats: tuple[str, ...], now: Situation, pool: Pool, rules: R
 
 def held_gpus(now: Situation, rules: Rules) -> frozenset[PciAddress]:
     """GPUs in anybody's hands."""
-    live = (one for one in (now.checkpoint or Checkpoint()).entries if one.pod not in now.ended)
-    entries = (one for one in live if matching(one.resource, rules.gpu_resources))
+    entries = (one for one in now.living if matching(one.resource, rules.gpu_resources))
     found = locate((name for one in entries for name in one.names), now.machine or Machine())
     return now.claimed_gpus | {one.gpu.address for one in found if one.gpu}
 

@@ -22,7 +22,7 @@ from railside_agent.container_edits import (
     still_true,
 )
 from railside_agent.device_nodes import DeviceNodes
-from railside_agent.own_files import read_own
+from railside_agent.whole_files import read_whole
 from railside_proto.machine import DeviceNode, Machine
 from railside_proto.pool import Binding, Pool
 
@@ -149,7 +149,7 @@ class DeviceDirectories:
 
 def _binding_in(folder: Path) -> Binding | None:
     try:
-        return read_binding(read_own(folder / INFO_FOLDER / ALLOCATION_FILE))
+        return read_binding(read_whole(folder / INFO_FOLDER / ALLOCATION_FILE))
     except OSError:
         return None
 

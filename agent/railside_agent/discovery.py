@@ -13,7 +13,7 @@ from railside_agent.kernel_text import natural, netns_mode, pci_address
 from railside_agent.node_table import NodeTable
 from railside_agent.places import Places, numa_nodes
 from railside_agent.raw_machine import RawFunction, RawMachine
-from railside_agent.rdma_devices import rdma_devices
+from railside_agent.rdma_devices import functions_taken, parent_of, rdma_devices
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Excluded, Hca, LinkLayer, Machine, PciAddress, RdmaDevice, by_address
 from railside_proto.pool import Selector, selects, takes_function
@@ -107,20 +107,17 @@ def _one_each(found: Iterable[Hca]) -> tuple[tuple[Hca, ...], tuple[Excluded, ..
 
 def _without_device(raw: RawMachine) -> Iterator[Excluded]:
     """Functions that should be RDMA devices and are none: InfiniBand's class, and a device's virtual functions."""
-    taken = {pci_address(device.function) for device in raw.rdma_devices if device.function is not None}
+    taken = functions_taken(raw)
     for function in raw.functions:
         address = pci_address(function.address)
-        expected = (function.pci_class or "").startswith(_INFINIBAND_CLASS) or _parent(function) in taken
+        expected = (function.pci_class or "").startswith(_INFINIBAND_CLASS) or parent_of(function) in taken
         if expected and address not in taken:
             yield Excluded(name=address, reason=_why_no_device(function, address), address=address)
 
 
-def _parent(function: RawFunction) -> PciAddress | None:
-    return pci_address(function.physfn) if function.physfn is not None else None
-
-
 def _why_no_device(function: RawFunction, address: PciAddress) -> Reason:
-    parent = f", a virtual one of {_parent(function)}," if function.physfn is not None else ""
+    physical = parent_of(function)
+    parent = f", a virtual one of {physical}," if physical is not None else ""
     if function.driver is None:
         return reason(Code.NO_DRIVER, address=address, parent=parent)
     return reason(Code.NO_RDMA_DEVICE, address=address, parent=parent, driver=ascii(function.driver)[1:-1])

@@ -6,7 +6,6 @@ meanwhile is dropped by the book, the oldest first.
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Literal, Never, Protocol
@@ -15,10 +14,10 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.event_book import SERIES_SECONDS, EventBook, Make, Raise, Saying
 from railside_runtime.kube_error import CONFLICT, NOT_FOUND, UNAUTHORIZED, KubeError
+from railside_runtime.pauses import Pauses
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
-_MOST_DOUBLINGS: Final = 16
 
 
 class Api(Protocol):
@@ -64,18 +63,16 @@ class EventTeller:
     async def run(self) -> Never:
         """Tell what there is until cancelled; then what is left is lost."""
         loop = asyncio.get_running_loop()
-        tries = 0
+        pauses = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             self._said.clear()
             step = self._book.due(loop.time())
             if step is None:
                 await self._something_due(self._book.wait_seconds(loop.time()))
             elif await self._settled(step):
-                tries = 0
+                pauses.begin_anew()
             else:
-                pause = min(FIRST_PAUSE_SECONDS * 2**tries, LONGEST_PAUSE_SECONDS)
-                tries = min(tries + 1, _MOST_DOUBLINGS)
-                await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 -- not a secret
+                await asyncio.sleep(pauses.next())
 
     async def _something_due(self, seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):

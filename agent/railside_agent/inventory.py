@@ -8,7 +8,7 @@ one during another gets one that began after they asked.
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Never, TypeVar
+from typing import Final, Never
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -34,8 +34,6 @@ SETTLE_SECONDS: Final = 1.0
 
 RETRY_SECONDS: Final = 5.0
 """When to look again behind a look that failed."""
-
-T = TypeVar("T")
 
 
 class LookError(Exception):
@@ -154,7 +152,7 @@ class Inventory:
 
     async def _look_whole(self) -> Look:
         at = _now()
-        raw = await self._in_thread(lambda: read_machine(self._root, self._nodes))
+        raw = await self._worker.run(lambda: read_machine(self._root, self._nodes), self._deadline_seconds)
         self._ports.follow([device.name for device in raw.rdma_devices])
         return await self._understood(with_port_states(raw, await self._ports.ask_all()), at)
 
@@ -162,9 +160,6 @@ class Inventory:
         # Not behind a look that hangs: what the cards say of their ports must be understood all the same.
         machine = await self._desk.run(lambda: self._understand(raw), self._deadline_seconds)
         return Look(machine=machine, raw=raw, at=at)
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await self._worker.run(call, self._deadline_seconds)
 
     async def _concluded(self, look: Callable[[], Awaitable[Look]], *, merge: bool) -> Look | str:
         """The outcome of one look or merge, told to all who follow."""

@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from railside_agent.housekeeping import Housekeeping
 from railside_agent.outlook import Outlook
 from railside_agent.seats import Offer
-from railside_agent.starts import ContainerStarts
+from railside_agent.starts import ContainerStarts, text_of
 from railside_agent.state_file import StateFile
 from railside_proto.pool import Binding
 from railside_runtime.cell import Cell, until_any_changes
@@ -61,7 +61,7 @@ class Offering:
         try:
             await self._starts.recall()
         except (OSError, TimeoutError) as error:
-            self._log.error("the bound containers could not be read", detail=str(error))
+            self._log.error("the bound containers could not be read", detail=text_of(error))
 
     async def _keep_listing(self) -> Never:
         while True:

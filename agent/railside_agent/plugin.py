@@ -124,10 +124,7 @@ class DevicePlugin(DevicePluginBase):
 
     async def _allocated(self, seats: tuple[str, ...]) -> pb.ContainerAllocateResponse:
         self._dealt(seats)
-        outcome = await self._starts.deal(seats)
-        if isinstance(outcome, Refused):
-            raise GRPCError(Status.UNAVAILABLE, f"railside: {outcome.reason.sentence}")
-        return allocate_answer(outcome)
+        return allocate_answer(_granted(await self._starts.deal(seats)))
 
     async def PreStartContainer(  # noqa: N802
         self, stream: "Stream[pb.PreStartContainerRequest, pb.PreStartContainerResponse]"
@@ -135,9 +132,7 @@ class DevicePlugin(DevicePluginBase):
         """Let the container start, or fail with a sentence that the kubelet shows in the pod's status."""
         request = await _received(stream)
         with _counted(self._calls):
-            outcome = await self._starts.start(tuple(request.devices_ids))
-            if isinstance(outcome, Refused):
-                raise GRPCError(Status.UNAVAILABLE, f"railside: {outcome.reason.sentence}")
+            _granted(await self._starts.start(tuple(request.devices_ids)))
             await stream.send_message(pb.PreStartContainerResponse())
 
 
@@ -148,6 +143,13 @@ def _counted(cell: Cell[int]) -> Iterator[None]:
         yield
     finally:
         cell.set(cell.value - 1)
+
+
+def _granted(outcome: Answer | Refused) -> Answer:
+    """What is not refused. Raises GRPCError with the refusal's sentence."""
+    if isinstance(outcome, Refused):
+        raise GRPCError(Status.UNAVAILABLE, f"railside: {outcome.reason.sentence}")
+    return outcome
 
 
 async def _received(stream: "Stream[Request, Answer]") -> Request:

@@ -21,6 +21,7 @@ from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
 from railside_runtime.cell import Cell
+from railside_runtime.words import words_of
 
 if TYPE_CHECKING:
     from grpclib._typing import IProtoMessage
@@ -88,7 +89,7 @@ class PodResources:
         except GRPCError as error:
             return f"the kubelet refused: {error.message}"
         except Exception as error:  # noqa: BLE001 -- whatever sits on that socket must not end the agent
-            return f"the kubelet did not answer: {str(error) or type(error).__name__}"
+            return f"the kubelet did not answer: {words_of(error)}"
 
     async def _ask(self) -> str | None:
         async with Channel(path=str(self._socket), codec=self._codec) as channel:

@@ -6,7 +6,7 @@ It must hold no decision.
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal, Never
+from typing import Final, Never
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -25,6 +25,7 @@ from railside_agent.pod_resources import NodeHoldings
 from railside_agent.pool_rules import PoolRules
 from railside_agent.recorder import Recorder
 from railside_agent.registration import Registrar
+from railside_agent.rules import BindingTime
 from railside_agent.seats import Offer, wants_registration
 from railside_agent.start_decision import StartDecision
 from railside_agent.starts import ContainerStarts, PoolPlace
@@ -41,7 +42,7 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     rules: PoolRules
     style: Style
-    binding: Literal["start", "allocate"]
+    binding: BindingTime
     root: Path
     kubelet_dir: Path
     conflicting: tuple[str, ...]

@@ -19,7 +19,7 @@ from railside_agent.kernel_text import (
     short,
 )
 from railside_agent.places import Places
-from railside_agent.raw_machine import RawMachine, RawPort, RawPortState, RawRdmaDevice
+from railside_agent.raw_machine import RawFunction, RawMachine, RawPort, RawPortState, RawRdmaDevice
 from railside_proto.machine import GUID_PREFIX, Excluded, PciAddress, Port, RdmaDevice
 from railside_proto.pool import Selector
 from railside_proto.reasons import Code, Reason, reason
@@ -33,7 +33,7 @@ def rdma_devices(
 ) -> tuple[tuple[RdmaDevice, ...], tuple[Excluded, ...]]:
     """The devices that can be told apart for good, and those that cannot."""
     identities = _Identities(raw, software=any(selector.software for selector in selectors))
-    beside = {pci_address(device.function) for device in raw.rdma_devices if device.function is not None}
+    beside = functions_taken(raw)
     known: list[RdmaDevice] = []
     unknown: list[Excluded] = []
     for device in raw.rdma_devices:
@@ -47,6 +47,16 @@ def rdma_devices(
         else:
             known.append(_device(device, address, places, beside))
     return tuple(known), tuple(unknown)
+
+
+def functions_taken(raw: RawMachine) -> set[PciAddress]:
+    """Addresses of the functions that have an RDMA device, whatever becomes of that."""
+    return {pci_address(device.function) for device in raw.rdma_devices if device.function is not None}
+
+
+def parent_of(function: RawFunction) -> PciAddress | None:
+    """The physical function of a virtual one; None for one that is none."""
+    return pci_address(function.physfn) if function.physfn is not None else None
 
 
 class _Identities:
@@ -72,7 +82,7 @@ class _Identities:
 def _device(device: RawRdmaDevice, address: PciAddress, places: Places, beside: set[PciAddress]) -> RdmaDevice:
     place = places.find(address)
     function = places.function(address)
-    parent = pci_address(function.physfn) if function is not None and function.physfn is not None else None
+    parent = parent_of(function) if function is not None else None
     return RdmaDevice(
         address=address,
         path=place.path,

@@ -7,7 +7,6 @@ no longer listens to the list. It must not know what the plugin offers.
 
 import asyncio
 import contextlib
-import random
 from pathlib import Path
 from typing import Final, Never
 
@@ -24,7 +23,9 @@ from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationStub
 from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
+from railside_runtime.pauses import jittered
 from railside_runtime.waiting import first_of
+from railside_runtime.words import words_of
 
 REGISTER_DEADLINE_SECONDS: Final = 15.0
 """The kubelet dials back inside Register and gives up after 10 s, with a text worth having."""
@@ -74,7 +75,7 @@ class Registrar:
                 lasted = asyncio.get_running_loop().time() - began
                 pause = FIRST_RETRY_SECONDS if lasted > STABLE_SECONDS else min(2 * pause, LONGEST_RETRY_SECONDS)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_jittered(pause)):
+                    async with asyncio.timeout(jittered(pause)):
                         await self._until_another_kubelet(kubelet, watch)
                         pause = FIRST_RETRY_SECONDS
 
@@ -146,7 +147,7 @@ class Registrar:
         except GRPCError as error:
             return f"the kubelet refused: {error.message}"
         except Exception as error:  # noqa: BLE001 -- whatever sits on that socket must not end the agent
-            return f"the kubelet did not answer: {str(error) or type(error).__name__}"
+            return f"the kubelet did not answer: {words_of(error)}"
         return None
 
     def _say(self, *, registered: bool, detail: str) -> None:
@@ -167,8 +168,3 @@ async def _identity(path: Path) -> _Identity | None:
     except OSError:
         return None
     return (found.st_ino, found.st_mtime_ns)
-
-
-def _jittered(seconds: float) -> float:
-    """So that the agents of many nodes, and many tries of one, do not march in step."""
-    return seconds * random.uniform(0.5, 1.5)  # noqa: S311 -- not a secret

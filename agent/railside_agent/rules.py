@@ -5,6 +5,9 @@ from typing import Literal
 import msgspec
 
 AdvertiseTopology = Literal["auto", "always", "never"]
+BindingTime = Literal["start", "allocate"]
+"""When a container's HCAs are chosen: at each start, or once and for good when its seats are dealt."""
+
 TopologyPolicy = Literal["none", "best-effort", "restricted", "single-numa-node"]
 
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from railside_agent.rules import AdvertiseTopology
+from railside_agent.mode import Configured
+from railside_agent.rules import AdvertiseTopology, BindingTime
 from railside_proto.names import (
     AGENT_ENVIRONMENT,
     AGENT_HOST,
@@ -48,7 +49,6 @@ _Resource = Annotated[
         description="a resource name such as example.com/rdma, its last word of 63 letters at most",
     ),
 ]
-_ModeSource = Literal["label", "ib-shared", "ib-shared-multi"]
 _LinkLayer = Literal["InfiniBand", "Ethernet"]
 _Functions = Literal["auto", "physical", "virtual", "all"]
 
@@ -60,7 +60,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     link_layer: _LinkLayer = "InfiniBand"
     functions: _Functions = "auto"
     software_devices: bool = False
-    mode: _ModeSource | None = None
+    mode: Configured | None = None
     shares_per_hca: _Shares | None = None
 
 
@@ -80,7 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_name: Annotated[str, Meta(title="name of the own Node, to read its label and its pods")] = ""
     kubeconfig: Annotated[str, Meta(title="kubeconfig file; empty for the pod's service account")] = ""
     mode: Annotated[
-        _ModeSource, Meta(title=f"where the mode comes from: the node's label {MODE_LABEL}, or fixed here")
+        Configured, Meta(title=f"where the mode comes from: the node's label {MODE_LABEL}, or fixed here")
     ] = "label"
     shares_per_hca: Annotated[_Shares, Meta(title="containers that one HCA may serve in ib-shared-multi")] = 16
     pools: Annotated[
@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Meta(title="resource names and what stands behind them", description="a list of pools", min_length=1),
     ] = (PoolSettings(),)
     binding: Annotated[
-        Literal["start", "allocate"],
+        BindingTime,
         Meta(title="when a container's HCAs are chosen: at each start, or once for runtimes that refuse folders"),
     ] = "start"
     advertise_topology: Annotated[

@@ -37,6 +37,12 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     now: float = 0.0
     """Seconds of a clock that never goes back."""
 
+    @property
+    def living(self) -> tuple[Entry, ...]:
+        """What the checkpoint tells of containers, those of pods that are known to be over left out."""
+        entries = self.checkpoint.entries if self.checkpoint else ()
+        return tuple(one for one in entries if one.pod not in self.ended)
+
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An id as it was last listed."""

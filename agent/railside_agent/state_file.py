@@ -13,9 +13,9 @@ from typing import Annotated, Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.own_files import read_own
 from railside_agent.seats import Books
 from railside_agent.situation import Listed
+from railside_agent.whole_files import read_whole
 from railside_proto.decoding import UNDECODABLE
 from railside_proto.names import STATE_DIR
 from railside_proto.pool import Mode, Pool
@@ -63,7 +63,7 @@ class StateFile:
     def recall(self) -> Remembered:
         """What was last remembered; nothing at first, or where the file is no good."""
         try:
-            text = read_own(self._path)
+            text = read_whole(self._path)
         except FileNotFoundError:
             return Remembered()
         except OSError as error:

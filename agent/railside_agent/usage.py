@@ -128,8 +128,7 @@ def _is_held(binding: Binding, pods: dict[str, set[str]]) -> bool:
 
 
 def _live_entries(now: Situation, pool: Pool) -> list[Entry]:
-    checkpoint = now.checkpoint or Checkpoint()
-    return [entry for entry in checkpoint.of(pool.resource) if entry.pod not in now.ended]
+    return [entry for entry in now.living if entry.resource == pool.resource]
 
 
 def _held(now: Situation, pool: Pool) -> dict[str, HeldId]:

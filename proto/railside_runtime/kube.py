@@ -18,6 +18,7 @@ from railside_proto.decoding import UNDECODABLE
 from railside_runtime import kube_transport
 from railside_runtime.kube_error import UNAUTHORIZED, UNREACHED, KubeError
 from railside_runtime.kube_transport import Configuration, Library, RestClient
+from railside_runtime.words import words_of
 from railside_runtime.worker import Worker
 
 DEADLINE_SECONDS: Final = 30.0
@@ -69,7 +70,7 @@ class Watch:
         except TimeoutError:
             raise KubeError(UNREACHED, f"the watch said nothing for {deadline_seconds:g} s") from None
         except Exception as error:
-            raise KubeError(UNREACHED, f"the watch broke: {_words(error)}") from error
+            raise KubeError(UNREACHED, f"the watch broke: {words_of(error)}") from error
 
 
 class KubeApi:
@@ -124,7 +125,7 @@ class KubeApi:
             try:
                 return await response.read()
             except (aiohttp.ClientError, OSError) as error:
-                raise KubeError(UNREACHED, f"the answer broke off: {_words(error)}") from error
+                raise KubeError(UNREACHED, f"the answer broke off: {words_of(error)}") from error
             finally:
                 response.release()
 
@@ -180,7 +181,7 @@ class KubeApi:
             try:
                 await self._worker.run(lambda: refresh(configuration), self._deadline_seconds)
             except Exception as error:
-                raise KubeError(UNREACHED, f"the token could not be read: {_words(error)}") from error
+                raise KubeError(UNREACHED, f"the token could not be read: {words_of(error)}") from error
         token = configuration.api_key.get("BearerToken", "").strip()
         return {"Authorization": token} if token else {}
 
@@ -196,7 +197,7 @@ class KubeApi:
             return _Session(configuration, library.new_client(configuration))
         except Exception as error:
             # The library checks a kubeconfig by asserts and KeyErrors too; none of them may end the program.
-            raise KubeError(UNREACHED, f"there are no usable credentials: {_words(error)}") from error
+            raise KubeError(UNREACHED, f"there are no usable credentials: {words_of(error)}") from error
 
     def _configure(self) -> tuple[Library, Configuration]:
         """Blocks: the import takes 0.1 s, and the files are read here."""
@@ -235,8 +236,4 @@ async def _refusal(response: aiohttp.ClientResponse) -> KubeError:
 
 
 def _unreached(error: Exception) -> KubeError:
-    return KubeError(UNREACHED, f"the API server cannot be reached: {_words(error)}")
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return KubeError(UNREACHED, f"the API server cannot be reached: {words_of(error)}")

@@ -16,14 +16,12 @@ from structlog.typing import FilteringBoundLogger
 from railside_proto.decoding import UNDECODABLE
 from railside_runtime.cell import Cell
 from railside_runtime.kube_error import GONE, UNREACHED, KubeError
+from railside_runtime.pauses import Pauses
 from railside_runtime.picture import LostTrack, Page, Picture, read_page
 
 T = TypeVar("T")
 
 Query = Mapping[str, str]
-
-_MOST_DOUBLINGS: Final = 16
-
 
 MOST_PAGES: Final = 1000
 """A hundred times what a node's pods fill."""
@@ -100,7 +98,7 @@ class Reflector(Generic[T]):
     async def run(self) -> Never:
         """Keep the picture up to date until cancelled."""
         loop = asyncio.get_running_loop()
-        tries = 0
+        pauses = Pauses(self._pace.first_pause, self._pace.longest_pause)
         while True:
             started = loop.time()
             try:
@@ -108,9 +106,8 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 self._tell(error.message)
             if loop.time() - started >= self._pace.settled:
-                tries = 0
-            await asyncio.sleep(_jittered(min(self._pace.first_pause * 2**tries, self._pace.longest_pause)))
-            tries = min(tries + 1, _MOST_DOUBLINGS)
+                pauses.begin_anew()
+            await asyncio.sleep(pauses.next())
 
     async def _follow(self) -> None:
         """A list, where one is needed, and one watch until its end. Raises KubeError."""
@@ -201,8 +198,3 @@ class Reflector(Generic[T]):
 
 def _nonsense(error: Exception) -> KubeError:
     return KubeError(UNREACHED, f"the answer is no list of objects: {error}")
-
-
-def _jittered(seconds: float) -> float:
-    """So that the agents of many nodes do not march in step."""
-    return seconds * random.uniform(0.5, 1.5)  # noqa: S311 -- not a secret

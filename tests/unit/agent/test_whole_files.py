@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from railside_agent.own_files import LARGEST_BYTES, read_own
+from railside_agent.whole_files import LARGEST_BYTES, read_whole
 
 
 def test_a_file_of_ours_is_read_whole(tmp_path: Path) -> None:
     """What was written comes back."""
     (tmp_path / "file").write_bytes(b"ours")
-    assert read_own(tmp_path / "file") == b"ours"
+    assert read_whole(tmp_path / "file") == b"ours"
 
 
 def _huge(path: Path) -> None:
@@ -29,4 +29,4 @@ def test_what_is_no_file_of_ours_is_refused_at_once(tmp_path: Path, make: Callab
     """Nothing in the place of a file makes the reader wait, or fills the memory."""
     make(tmp_path / "file")
     with pytest.raises(OSError, match="file"):
-        read_own(tmp_path / "file")
+        read_whole(tmp_path / "file")
