@@ -8,7 +8,7 @@ It must not decide what lies in them. Everything here blocks, and its callers ta
 import shutil
 import tempfile
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +42,13 @@ class DeviceDirectories:
         self._folders = allocation_folders(pool)
         self._nodes = nodes
         self._known: dict[str, Binding] | None = None
+
+    def recall(self, remembered: Mapping[str, Binding]) -> None:
+        """Read what is bound, and take what is ``remembered`` by key where its account is lost. Raises OSError.
+
+        Nothing is laid out for those: their containers run on, and each further start is bound anew.
+        """
+        self._known = dict(remembered) | dict(self._read())
 
     def prepare(self, key: str, seats: tuple[str, ...]) -> None:
         """Make the folders that an Allocate answer names, unbound. Raises OSError.
@@ -114,6 +121,8 @@ class DeviceDirectories:
         folders = [folder for folder in every if folder.name not in kept and _is_old(folder)]
         for folder in folders:
             self._drop(folder.name)
+        for key in [key for key in self._bindings() if key not in kept and not (self._folder / key).exists()]:
+            self._bindings().pop(key)
         return len(folders)
 
     def _bindings(self) -> dict[str, Binding]:

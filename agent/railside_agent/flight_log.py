@@ -161,6 +161,7 @@ class News:
     """Which inputs are news since the last decision that was kept."""
 
     def __init__(self) -> None:
+        self._raw: RawMachine | None = None
         self._tree: RawMachine | None = None
         self._ports: PortAnswers | None = None
         self._content: bytes | None = None
@@ -168,15 +169,21 @@ class News:
 
     def of(self, evidence: Evidence) -> Iterator[TreeSeen | PortsSeen | CheckpointSeen]:
         """The lines that must stand before a decision on ``evidence``."""
-        ports = {} if evidence.raw is None else {one.name: one.port_states for one in evidence.raw.rdma_devices}
-        tree = None if evidence.raw is None else with_port_states(evidence.raw, {})
+        if self._first or evidence.raw is not self._raw:
+            # Most decisions rest on the same look, and a tree is large to compare.
+            yield from self._of_the_machine(evidence.raw)
+        if self._first or evidence.content != self._content:
+            yield CheckpointSeen(content=evidence.content)
+        self._raw, self._content, self._first = evidence.raw, evidence.content, False
+
+    def _of_the_machine(self, raw: RawMachine | None) -> Iterator[TreeSeen | PortsSeen]:
+        ports = {} if raw is None else {one.name: one.port_states for one in raw.rdma_devices}
+        tree = None if raw is None else with_port_states(raw, {})
         if self._first or tree != self._tree:
             yield TreeSeen(raw=tree)
         if self._first or ports != self._ports:
             yield PortsSeen(states=ports)
-        if self._first or evidence.content != self._content:
-            yield CheckpointSeen(content=evidence.content)
-        self._tree, self._ports, self._content, self._first = tree, ports, evidence.content, False
+        self._tree, self._ports = tree, ports
 
 
 def facts_of(situation: Situation) -> Situation:

@@ -88,7 +88,9 @@ class Housekeeping:
         return True
 
     async def _remember(self) -> bool:
-        remembered = Remembered(mode=self._outlook.remembered, books=self._outlook.books)
+        remembered = Remembered(
+            mode=self._outlook.remembered, books=self._outlook.books, bindings=self._starts.bindings.value
+        )
         try:
             return await self._worker.run(lambda: self._state.remember(remembered), DISK_DEADLINE_SECONDS)
         except TimeoutError:

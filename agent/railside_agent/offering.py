@@ -59,7 +59,7 @@ class Offering:
         self._outlook.remember(remembered.mode)
         self._outlook.books = remembered.books
         try:
-            await self._starts.recall()
+            await self._starts.recall(remembered.bindings)
         except (OSError, TimeoutError) as error:
             self._log.error("the bound containers could not be read", detail=text_of(error))
 

@@ -98,9 +98,10 @@ class ContainerStarts:
         """What is bound now; empty until ``recall``."""
         self._in_flight = in_flight
 
-    async def recall(self) -> None:
-        """Read what is bound from an earlier run. Raises OSError or TimeoutError."""
-        await self._worker.run(self._directories.bindings, START_DEADLINE_SECONDS)
+    async def recall(self, remembered: tuple[Binding, ...] = ()) -> None:
+        """Read what an earlier run bound, or what is ``remembered`` of it. Raises OSError or TimeoutError."""
+        bound = {allocation_key(self._place.pool, one.seats): one for one in remembered}
+        await self._worker.run(lambda: self._directories.recall(bound), START_DEADLINE_SECONDS)
         self._publish()
 
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:

@@ -1,7 +1,8 @@
 """Remembers on disk what must outlive the agent: the mode in force, and which ids the kubelet was shown.
 
-What is bound lies with the containers' directories, and what is held in the kubelet's checkpoint. It must not
-decide anything. All of it blocks.
+What is held stands in the kubelet's checkpoint, and what is bound lies with the containers' directories; here is a
+copy of it, for containers that run on though their directory was lost. It must not decide anything. All of it
+blocks.
 """
 
 import contextlib
@@ -15,10 +16,11 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.seats import Books
 from railside_agent.situation import Listed
+from railside_agent.tree_files import read_text
 from railside_agent.whole_files import read_whole
 from railside_proto.decoding import UNDECODABLE
 from railside_proto.names import STATE_DIR
-from railside_proto.pool import Mode, Pool
+from railside_proto.pool import Binding, Mode, Pool
 
 _VERSION: Final = 2
 _FIRST_VERSION: Final = 1
@@ -30,6 +32,8 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: Mode | None = None
     books: Books = Books()
+    bindings: tuple[Binding, ...] = ()
+    """Of this boot alone: after another no container runs, and each is bound anew."""
 
 
 _Node = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
@@ -48,13 +52,16 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seats: tuple[_Seat, ...]
     mode: Mode | None = None
     hinted: bool | None = None
+    boot: str = ""
+    bindings: tuple[Binding, ...] = ()
 
 
 class StateFile:
     """The file of one pool."""
 
-    def __init__(self, root: Path, pool: Pool, log: FilteringBoundLogger) -> None:
-        """Keep the file below ``root``."""
+    def __init__(self, root: Path, pool: Pool, log: FilteringBoundLogger, *, boot: str | None = None) -> None:
+        """Keep the file below ``root``; ``boot`` is what the kernel calls this one."""
+        self._boot = _boot_id() if boot is None else boot
         self._path = root / STATE_DIR / f"seats-{pool.name}.json"
         self._log = log
         self._written = b""
@@ -70,7 +77,7 @@ class StateFile:
             self._complain("what was remembered could not be read", error)
             return Remembered()
         try:
-            remembered = _understood(msgspec.json.decode(text, type=_File))
+            remembered = _understood(msgspec.json.decode(text, type=_File), self._boot)
         except (*UNDECODABLE, ValueError) as error:
             self._complain("what was remembered makes no sense; the file is kept as .bad", error)
             with contextlib.suppress(OSError):
@@ -81,7 +88,7 @@ class StateFile:
 
     def remember(self, remembered: Remembered) -> bool:
         """Write it down where it is new, whole or not at all; whether it is there. A disk that refuses is told."""
-        text = _text(remembered)
+        text = _text(remembered, self._boot)
         if text == self._written:
             return True
         try:
@@ -101,19 +108,34 @@ class StateFile:
         self._complaint = (what, type(error))
 
 
-def _understood(file: _File) -> Remembered:
-    """Raises ValueError where an id stands twice."""
+def _boot_id() -> str:
+    """Another one at each boot; nothing where the kernel does not tell."""
+    return read_text("/proc/sys/kernel/random/boot_id") or ""
+
+
+def _understood(file: _File, boot: str) -> Remembered:
+    """Raises ValueError where an id stands twice, or a binding is not whole."""
     ids = [one.seat for one in file.seats]
     if len(set(ids)) < len(ids):
         raise ValueError("a seat stands there twice")
+    if any(len(one.seats) != len(one.hcas) for one in file.bindings):
+        raise ValueError("a binding has not one HCA for each seat")
     listed = tuple(Listed(id=one.seat, numa_nodes=one.numa_nodes, held=one.held) for one in file.seats)
     hinted = any(one.numa_nodes for one in listed) if file.version == _FIRST_VERSION else file.hinted
-    return Remembered(mode=file.mode, books=Books(hinted=hinted, listed=listed))
+    bindings = file.bindings if file.boot == boot else ()
+    return Remembered(mode=file.mode, books=Books(hinted=hinted, listed=listed), bindings=bindings)
 
 
-def _text(remembered: Remembered) -> bytes:
+def _text(remembered: Remembered, boot: str) -> bytes:
     seats = tuple(_Seat(seat=one.id, numa_nodes=one.numa_nodes, held=one.held) for one in remembered.books.listed)
-    file = _File(version=_VERSION, seats=seats, mode=remembered.mode, hinted=remembered.books.hinted)
+    file = _File(
+        version=_VERSION,
+        seats=seats,
+        mode=remembered.mode,
+        hinted=remembered.books.hinted,
+        boot=boot,
+        bindings=remembered.bindings,
+    )
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"
 
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -60,6 +61,13 @@ def _make_old(folder: Path) -> None:
 
 def _folder(root: Path, *seats: str) -> Path:
     return root / "run/railside/alloc" / _key(*seats)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _nodes(folder: Path) -> list[str]:
@@ -310,6 +318,32 @@ def test_a_folder_that_makes_no_sense_is_nobodys(
     if content:
         file.write_text(content)
     assert (_again(tmp_path).bindings(), (_folder(tmp_path, "s0") / "ib").is_symlink()) == ((), False)
+
+
+@pytest.mark.parametrize("lost", ["info/allocation.json", "."])
+def test_a_lost_account_is_known_from_the_copy(directories: DeviceDirectories, tmp_path: Path, lost: str) -> None:
+    """A container whose file or whole folder was deleted runs on with its HCA, and no start finds anything."""
+    _lay_out(directories, "s0", hcas=(0,))
+    (bound,) = directories.bindings()
+    _delete(_folder(tmp_path, "s0") / lost)
+    again = _again(tmp_path)
+    again.recall({_key("s0"): bound})
+    assert (again.known, (_folder(tmp_path, "s0") / "ib").is_symlink()) == ((bound,), False)
+
+
+def test_what_lies_in_a_folder_counts_more_than_the_copy(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """The copy is written behind the folder, and may be that of the container's start before."""
+    _lay_out(directories, "s0", hcas=(0,))
+    again = _again(tmp_path)
+    again.recall({_key("s0"): binding("p", s0=1)})
+    assert again.known == (binding("p", s0=0),)
+
+
+def test_a_lost_folder_is_forgotten_with_its_container(directories: DeviceDirectories) -> None:
+    """What is bound by the copy alone goes when the kubelet does not name its seats any more."""
+    directories.recall({_key("s0"): binding("p", s0=0), _key("s1"): binding("q", s1=1)})
+    directories.collect({_key("s1")})
+    assert directories.known == (binding("q", s1=1),)
 
 
 def test_a_machine_without_containers(directories: DeviceDirectories) -> None:

@@ -475,6 +475,20 @@ async def test_bindings_of_an_earlier_run_count_from_the_first_list(stage: _Stag
     assert (binding("p", n0_s0=1),) == stage.starts.bindings.value
 
 
+async def test_a_container_whose_folder_was_lost_keeps_its_hca_to_itself(stage: _Stage) -> None:
+    """What an earlier run bound counts though somebody has emptied /run/railside under its pod (law 7)."""
+    await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, stage.root)
+    found = await stage.inventory.look()
+    await stage.hold(p="n0-s0")
+    bound = Binding(seats=("n0-s0",), hcas=(found.hcas[0].address,), pod="p")
+    await asyncio.to_thread(stage.state.remember, Remembered(bindings=(bound,)))
+    async with stage.running() as offer:
+        listed = await offer.until(lambda now: bool(now.seats))
+        started = await stage.starts.start(("n0-s1",))
+    assert isinstance(started, Refused)
+    assert (_held(listed), started.reason.code) == (["n0-s0"], Code.NO_FREE_HCA)
+
+
 async def test_a_torn_checkpoint_ends_nothing(stage: _Stage) -> None:
     """Lists go on to be made while the kubelet's file makes no sense, and what is held stays (law 6)."""
     await stage.hold(p="n0-s0")

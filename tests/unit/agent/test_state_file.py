@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.agent.situations import POOL
+from tests.unit.agent.situations import POOL, binding
 from tests.unit.builders import LogLines
 
 from railside_agent.seats import Books
@@ -18,7 +18,8 @@ _LISTED = (
     Listed(id="mlx5_7", numa_nodes=(65535,), held=True),
     Listed(id="n0-s0", numa_nodes=(0,), held=True),
 )
-_KNOWN = Remembered(mode=Mode.IB_SHARED_MULTI, books=Books(hinted=True, listed=_LISTED))
+_BOUND = (binding("p", n0_s0=1),)
+_KNOWN = Remembered(mode=Mode.IB_SHARED_MULTI, books=Books(hinted=True, listed=_LISTED), bindings=_BOUND)
 
 
 def _path(root: Path) -> Path:
@@ -66,6 +67,13 @@ def test_clocks_and_courses_are_of_one_run(tmp_path: Path, written: LogLines, st
     unhealthy = msgspec.structs.replace(_LISTED[0], unhealthy_since=17.0)
     state.remember(Remembered(books=Books(hinted=True, listed=(unhealthy,))))
     assert StateFile(tmp_path, POOL, written.log).recall().books.listed == _LISTED[:1]
+
+
+def test_bindings_are_of_one_boot(tmp_path: Path, written: LogLines) -> None:
+    """After a reboot no container runs, and numbers mean other HCAs: each is bound anew (law 9)."""
+    StateFile(tmp_path, POOL, written.log, boot="one").remember(_KNOWN)
+    again = [StateFile(tmp_path, POOL, written.log, boot=boot).recall().bindings for boot in ("one", "two")]
+    assert again == [_BOUND, ()]
 
 
 def test_at_first_nothing_is_remembered(state: StateFile, written: LogLines) -> None:
@@ -117,6 +125,7 @@ def test_fields_of_later_versions_are_passed_over(tmp_path: Path, state: StateFi
         pytest.param(b'{"version": 2, "seats": [{"seat": "a", "numaNodes": [-1]}]}', id="odd-node"),
         pytest.param(b'{"version": 2, "seats": [{"seat": "a"}, {"seat": "a"}]}', id="twice"),
         pytest.param(b'{"version": 2, "mode": "shared", "seats": []}', id="unknown-mode"),
+        pytest.param(b'{"version": 2, "seats": [], "bindings": [{"seats": ["a"], "hcas": []}]}', id="unequal"),
     ],
 )
 def test_what_makes_no_sense_is_kept_for_people(
