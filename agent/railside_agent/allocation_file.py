@@ -71,6 +71,7 @@ def read_binding(text: bytes) -> Binding | None:
         hcas=tuple(hca.address for hca in told.hcas),
         pod=told.pod,
         pairs=tuple(dict.fromkeys(pairs)),
+        guids=tuple(hca.node_guid for hca in told.hcas),
     )
 
 

@@ -29,7 +29,8 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     def binding(self) -> Binding:
         """What the books keep of it."""
         addresses = tuple(hca.address for hca in self.hcas)
-        return Binding(seats=self.seats, hcas=addresses, pod=self.pod, pairs=self.pairs)
+        guids = tuple(hca.node_guid for hca in self.hcas)
+        return Binding(seats=self.seats, hcas=addresses, pod=self.pod, pairs=self.pairs, guids=guids)
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):

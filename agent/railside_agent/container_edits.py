@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from railside_agent.binding import Bound
+from railside_agent.kernel_text import guid
 from railside_proto.machine import DeviceNode, Hca, Machine
 from railside_proto.names import (
     CONTAINER_DEVICES,
@@ -19,7 +20,7 @@ from railside_proto.names import (
     RUN_DIR,
     TOPOLOGY_DIR,
 )
-from railside_proto.pool import Pool
+from railside_proto.pool import Binding, Pool
 
 ALLOCATIONS = f"{RUN_DIR}/alloc"
 """Below the machine's root: one folder for each set of seats."""
@@ -123,21 +124,27 @@ def device_nodes(hcas: Iterable[Hca], machine: Machine, style: Style) -> tuple[D
     return (*uverbs, *dict.fromkeys(umads), *shared)
 
 
-def still_true(hcas: Iterable[str], laid_out: frozenset[DeviceNode], machine: Machine) -> bool:
-    """Whether what is laid out for ``hcas`` is what they are called and numbered on ``machine`` now.
+def still_true(binding: Binding, laid_out: frozenset[DeviceNode], machine: Machine) -> bool:
+    """Whether what is laid out for ``binding`` is what its HCAs are called and numbered on ``machine`` now.
 
     The kubelet can start a container without asking us, right after its own restart: what is no longer true
     must be gone by then, as the same name and numbers may be another pod's HCA.
     """
     now = {hca.address: hca for hca in machine.hcas}
-    mine = [now.get(address) for address in hcas]  # type: ignore[call-overload]
-    if None in mine:
+    mine = [now[address] for address in binding.hcas if address in now]
+    if len(mine) < len(binding.hcas) or _is_another_card(mine, binding.guids):
         return False
-    its_own = {_numbers(hca.uverbs) for hca in mine if hca}
-    others = {_numbers(node) for hca in mine if hca for node in hca.umads}
+    its_own = {_numbers(hca.uverbs) for hca in mine}
+    others = {_numbers(node) for hca in mine for node in hca.umads}
     shared = {_numbers(machine.rdma_cm)} if machine.rdma_cm else set()
     given = {_numbers(node) for node in laid_out}
     return its_own <= given <= its_own | others | shared
+
+
+def _is_another_card(hcas: list[Hca], guids: tuple[str, ...]) -> bool:
+    """Whether a card was swapped: it may be called and numbered as the one before. No GUID tells nothing."""
+    pairs = zip((guid(hca.node_guid) for hca in hcas), map(guid, guids), strict=False)
+    return any(now and before and now != before for now, before in pairs)
 
 
 def _mounts(pool: Pool, folder: str, style: Style, *, virtual_topology: bool) -> tuple[MountEdit, ...]:

@@ -101,7 +101,7 @@ class DeviceDirectories:
     def is_true(self, key: str, machine: Machine) -> bool:
         """Whether what is laid out is what ``machine`` shows of the HCAs that it was laid out for."""
         binding = self._bindings().get(key)
-        return binding is not None and still_true(binding.hcas, self._laid_out(self._folder / key), machine)
+        return binding is not None and still_true(binding, self._laid_out(self._folder / key), machine)
 
     @property
     def known(self) -> tuple[Binding, ...]:

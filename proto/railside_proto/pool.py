@@ -114,3 +114,5 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pod: str | None = None
     """UID of the pod that the binding is locked to; None where the kubelet's checkpoint did not tell."""
     pairs: tuple[Pair, ...] = ()
+    guids: tuple[str, ...] = ()
+    """Node GUIDs of ``hcas``, in their order: another one at the same address is another card."""

@@ -72,7 +72,9 @@ def gpus_of(pod: str, *names: str, container: str = "main", resource: str = GPU_
 def binding(pod: str | None, **numbers: int) -> Binding:
     """Seats, ``_`` for ``-``, and the numbers of the HCAs that they mean."""
     seats = tuple(name.replace("_", "-") for name in numbers)
-    return Binding(seats=seats, hcas=tuple(map(address, numbers.values())), pod=pod)
+    hcas = tuple(map(hca, numbers.values()))
+    addresses, guids = tuple(one.address for one in hcas), tuple(one.node_guid for one in hcas)
+    return Binding(seats=seats, hcas=addresses, pod=pod, guids=guids)
 
 
 def situation(*hcas: Hca, entries: Iterable[Entry] = (), gpus: Iterable[Gpu] = (), **facts: object) -> Situation:

@@ -64,7 +64,7 @@ def test_fields_of_later_agents_are_passed_over() -> None:
     """An older agent reads what a newer one wrote, and one that knew no pods wrote none."""
     hca = {"address": "0000:04:00.0", "name": "a", "nodeGuid": "b", "numaNode": None, "device": "/dev/x", "x": 1}
     text = json.dumps({"seats": ["n0-s0"], "hcas": [hca], "later": {}}).encode()
-    assert Binding(seats=("n0-s0",), hcas=(address(4),)) == read_binding(text)
+    assert Binding(seats=("n0-s0",), hcas=(address(4),), guids=("b",)) == read_binding(text)
 
 
 def _with(**facts: object) -> bytes:

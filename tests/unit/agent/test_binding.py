@@ -71,8 +71,7 @@ def _case(
 def test_a_container_gets_hcas_in_the_order_of_its_seats() -> None:
     """Seats come in order, whatever the kubelet's; HCAs are of each one's zone, and locked to the pod."""
     bound = _case("n1-s0", "n0-s0").bound()
-    expected = Binding(seats=("n0-s0", "n1-s0"), hcas=(address(1), address(3)), pod="p")
-    assert expected == bound.binding
+    assert binding("p", n0_s0=1, n1_s0=3) == bound.binding
 
 
 # What was bound before

@@ -2,6 +2,7 @@ import fnmatch
 
 import msgspec
 import pytest
+from tests.unit.agent.situations import binding
 from tests.unit.builders import RDMA_CM, hca, machine
 
 from railside_agent.binding import Bound
@@ -18,7 +19,7 @@ from railside_agent.container_edits import (
     plain_edits,
     still_true,
 )
-from railside_proto.machine import DeviceNode, Machine
+from railside_proto.machine import DeviceNode, Hca, Machine
 from railside_proto.pool import Pool
 
 _POOL = Pool()
@@ -141,6 +142,10 @@ def _numbered(node: DeviceNode, minor: int) -> DeviceNode:
     return msgspec.structs.replace(node, minor=minor)
 
 
+def _of_guid(node_guid: str) -> Hca:
+    return msgspec.structs.replace(_ONE, node_guid=node_guid)
+
+
 _ONE = hca(1, umads=(_UMAD,))
 
 
@@ -161,6 +166,10 @@ _ONE = hca(1, umads=(_UMAD,))
         pytest.param({_ONE.uverbs, hca(2).uverbs}, machine(_ONE, hca(2)), False, id="anothers-node-too"),
         pytest.param(set(), machine(_ONE), False, id="nothing-laid-out"),
         pytest.param(
+            {_ONE.uverbs}, machine(_of_guid("5c25:7303:00a1:0002")), False, id="another-card"
+        ),
+        pytest.param({_ONE.uverbs}, machine(_of_guid("0000:0000:0000:0000")), True, id="a-card-without-a-guid"),
+        pytest.param(
             {msgspec.structs.replace(_ONE.uverbs, mode=0o600)}, machine(_ONE), True, id="another-mode-of-the-node"
         ),
     ],
@@ -169,4 +178,4 @@ def test_whether_what_is_laid_out_is_still_true(
     laid_out: set[DeviceNode], now: Machine, *, expected: bool
 ) -> None:
     """Names and numbers must be just those of the container's HCAs now: else they are another pod's (law 9)."""
-    assert expected == still_true([hca(1).address], frozenset(laid_out), now)
+    assert expected == still_true(binding(None, n0_s0=1), frozenset(laid_out), now)
