@@ -86,10 +86,11 @@ class Agent:
             settings.listen_port,
             not_ready=lambda: not_ready(self.view()),
             status=self._status,
+            complain=lambda problem: log.error("no probe is answered", detail=problem),
         )
 
     async def run(self) -> Never:
-        """Serve until cancelled. Raises an ExceptionGroup when a part breaks; a ListenError is a taken port."""
+        """Serve until cancelled. Raises an ExceptionGroup when a part breaks."""
         try:
             await self._serve()
         finally:

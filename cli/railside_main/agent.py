@@ -21,7 +21,6 @@ from railside_agent.app import Agent
 from railside_agent.settings import Resolved, SettingsError, descriptions, flag, refuse_unusable, resolve, variable
 from railside_runtime.log_pipe import LogPipe
 from railside_runtime.logs import ForeignLogs, make_logger
-from railside_runtime.probes import ListenError
 
 OK: Final = 0
 BROKEN: Final = 1
@@ -107,17 +106,9 @@ def _run_logged(resolved: Resolved, log: FilteringBoundLogger) -> int:
     else:
         log.info("stopped")
         return OK
-    _explain(broken, log)
+    # Its trace is what helps.
+    log.error("this is a bug", exc_info=broken)
     return BROKEN
-
-
-def _explain(broken: ExceptionGroup[Exception], log: FilteringBoundLogger) -> None:
-    """A port that is taken is one sentence; anything else is a bug, and its trace is what helps."""
-    taken, bugs = broken.split(ListenError)
-    if taken is not None:
-        log.error("stopping", why="; ".join(str(error) for error in taken.exceptions))
-    if bugs is not None:
-        log.error("this is a bug", exc_info=bugs)
 
 
 async def _until_told_to_stop(agent: Agent) -> None:

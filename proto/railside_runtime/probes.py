@@ -10,6 +10,9 @@ from aiohttp import web
 IDLE_SECONDS: Final = 2.0
 """How long a connection that says nothing is kept, and how long an answer under way may take at the end."""
 
+RETRY_SECONDS: Final = 5.0
+"""Between two tries to listen: the program's predecessor on a host's network may still be on its way out."""
+
 MOST_CONNECTIONS: Final = 64
 """At a time: whoever may reach the port must not take the descriptors that the program works with."""
 
@@ -17,24 +20,31 @@ NotReady = tuple[str, ...]
 """Sentences that say what is still missing; empty when ready."""
 
 
-class ListenError(Exception):
-    """Raised by ``ProbeServer.run`` when its address is taken or not this host's; the operator reads it."""
-
-
 class ProbeServer:
     """Serves the probes of one program until cancelled."""
 
     def __init__(
-        self, host: str, port: int, *, not_ready: Callable[[], NotReady], status: Callable[[], Awaitable[bytes]]
+        self,
+        host: str,
+        port: int,
+        *,
+        not_ready: Callable[[], NotReady],
+        status: Callable[[], Awaitable[bytes]],
+        complain: Callable[[str], None],
     ) -> None:
-        """Listen on ``host``:``port``; ``status`` gives the JSON that /status answers."""
+        """Listen on ``host``:``port``; ``status`` gives the JSON that /status answers.
+
+        An address that is taken or not this host's is told to ``complain``, once for each problem, and tried
+        again: what the program is for must not wait for its probes.
+        """
         self._address = (host, port)
         self._not_ready = not_ready
         self._status = status
+        self._complain = complain
         self._listener: asyncio.Server | None = None
 
     async def run(self) -> Never:
-        """Serve. Raises ListenError."""
+        """Serve as soon as the address is to be had."""
         runner = web.AppRunner(
             self._application(), access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=IDLE_SECONDS
         )
@@ -49,14 +59,21 @@ class ProbeServer:
             await runner.cleanup()
 
     async def _listen(self, runner: web.AppRunner) -> None:
+        told: str | None = None
+        while (problem := await self._try_to_listen(runner)) is not None:
+            if problem != told:
+                self._complain(problem)
+            told = problem
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _try_to_listen(self, runner: web.AppRunner) -> str | None:
+        """What is in the way; None when it listens."""
         host, port = self._address
         try:
             await self._serve(runner, host, port)
         except (OSError, UnicodeError) as error:
-            why = _why(error)
-            raise ListenError(
-                f"cannot listen on {host}:{port} ({why}); set another listenHost or listenPort"
-            ) from error
+            return f"cannot listen on {host}:{port} ({_why(error)}); set another listenHost or listenPort"
+        return None
 
     async def _serve(self, runner: web.AppRunner, host: str, port: int) -> None:
         server = runner.server

@@ -165,9 +165,7 @@ _ONE = hca(1, umads=(_UMAD,))
         pytest.param({_numbered(_ONE.uverbs, 1)}, machine(_ONE), False, id="other-numbers-of-one-name"),
         pytest.param({_ONE.uverbs, hca(2).uverbs}, machine(_ONE, hca(2)), False, id="anothers-node-too"),
         pytest.param(set(), machine(_ONE), False, id="nothing-laid-out"),
-        pytest.param(
-            {_ONE.uverbs}, machine(_of_guid("5c25:7303:00a1:0002")), False, id="another-card"
-        ),
+        pytest.param({_ONE.uverbs}, machine(_of_guid("5c25:7303:00a1:0002")), False, id="another-card"),
         pytest.param({_ONE.uverbs}, machine(_of_guid("0000:0000:0000:0000")), True, id="a-card-without-a-guid"),
         pytest.param(
             {msgspec.structs.replace(_ONE.uverbs, mode=0o600)}, machine(_ONE), True, id="another-mode-of-the-node"

@@ -1,13 +1,14 @@
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Never
 
 import aiohttp
 import pytest
 from tests.unit.running import free_port
 
-from railside_runtime.probes import MOST_CONNECTIONS, ListenError, NotReady, ProbeServer
+from railside_runtime.probes import MOST_CONNECTIONS, RETRY_SECONDS, NotReady, ProbeServer
 
 
 class _Program:
@@ -27,12 +28,23 @@ class _Program:
 async def _served(program: _Program) -> AsyncIterator[aiohttp.ClientSession]:
     """A session that waits until the server listens; the server ends with it."""
     port = free_port()
-    server = ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status)
-    serving = asyncio.create_task(server.run())
+    serving = asyncio.create_task(_server(program, port, pytest.fail).run())
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-        while not await _listens(session):
-            await asyncio.wait([serving], timeout=0.01)
+        await _until_it_listens(session, serving)
         yield session
+    await _ended(serving)
+
+
+def _server(program: _Program, port: int, complain: Callable[[str], None]) -> ProbeServer:
+    return ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status, complain=complain)
+
+
+async def _until_it_listens(session: aiohttp.ClientSession, serving: "asyncio.Task[Never]") -> None:
+    while not await _listens(session):
+        await asyncio.wait([serving], timeout=0.01)
+
+
+async def _ended(serving: "asyncio.Task[Never]") -> None:
     serving.cancel()
     await asyncio.wait([serving])
     assert serving.cancelled()
@@ -69,17 +81,21 @@ async def test_status_is_json() -> None:
         assert answer.content_type == "application/json"
 
 
-async def test_a_taken_port_is_one_sentence() -> None:
-    """A port that another program has is told with the settings that mend it, and not served around."""
+@pytest.mark.looptime
+async def test_a_taken_port_is_one_sentence_and_waited_for() -> None:
+    """A port that another program has is told once, with the settings that mend it, and taken when it is free."""
     program = _Program()
+    told: list[str] = []
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ListenError) as error:
-            await ProbeServer("127.0.0.1", port, not_ready=program.not_ready, status=program.status).run()
+        asyncio.get_running_loop().call_later(3 * RETRY_SECONDS, taken.close)
+        serving = asyncio.create_task(_server(program, port, told.append).run())
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            await _until_it_listens(session, serving)
+    await _ended(serving)
     sentence = f"cannot listen on 127.0.0.1:{port} (Address already in use); set another listenHost or listenPort"
-    assert sentence == str(error.value)
+    assert told == [sentence]
 
 
 async def test_no_more_connections_are_taken_than_the_program_can_spare() -> None:
