@@ -33,7 +33,7 @@ class ModeDecision(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason | None = None
 
 
-class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is known of the own node; once seen, the last that was seen."""
 
     seen: bool = False

@@ -35,7 +35,7 @@ class ContainerHolding(msgspec.Struct, frozen=True, kw_only=True):
     """Its exclusive CPUs."""
 
 
-class AllocatableDevice(msgspec.Struct, frozen=True, kw_only=True):
+class AllocatableDevice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One device that the kubelet may give away, or has given."""
 
     id: str

@@ -17,7 +17,6 @@ from railside_agent.cross_check import disagreements
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.device_nodes import DeviceNodes
 from railside_agent.holders import Checkpoint
-from railside_agent.mode import ModeDecision
 from railside_agent.offering import Offering
 from railside_agent.outlook import Outlook, Sight
 from railside_agent.plugin import DevicePlugin
@@ -34,6 +33,7 @@ from railside_agent.status import PoolView
 from railside_agent.teller import Teller
 from railside_agent.tidings import Tiding, of_cross_check, of_deal, of_health, of_mode, of_restart, of_start
 from railside_proto.pool import Binding
+from railside_runtime.cell import Cell, until_any_changes
 from railside_runtime.waiting import first_of
 
 
@@ -147,12 +147,15 @@ class PoolAgent:
             await self._registrar.rest()
 
     async def _tell_changes(self) -> Never:
+        """A label that is unknown changes no list, and must be told all the same."""
+        offers, node = self._offering.offer, self._sight.node
         before, mode = Offer(), None
-        async for offer in self._offering.offer.changes():
-            now: ModeDecision = self._outlook.mode
+        while True:
+            seen: list[tuple[Cell[object], object]] = [(offers, offers.value), (node, node.value)]  # type: ignore[list-item]
+            offer, now = offers.value, self._outlook.mode
             self._teller.tell((*of_mode(mode, now), *of_health(before, offer)))
             before, mode = offer, now
-        raise AssertionError("a cell's changes have no end")
+            await until_any_changes(seen)
 
     def _tell_start(self, decision: StartDecision) -> None:
         self._teller.tell(of_start(decision, self._sight.pods.value, self._plan.conflicting))

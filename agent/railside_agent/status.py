@@ -11,6 +11,7 @@ from railside_agent.mode import ModeDecision, NodeFacts
 from railside_agent.pod_resources import Allocatable, NodeHoldings
 from railside_agent.pods import Pods
 from railside_agent.seats import Offer, OfferedSeat
+from railside_agent.usage import Usage
 from railside_proto.machine import Hca, Machine, PciAddress
 from railside_proto.pool import Binding, Pair, Pool
 from railside_proto.reasons import Code, Reason, reason
@@ -82,11 +83,19 @@ class HcaStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     address: PciAddress
     name: str
     zone: str
+    """``n0`` for NUMA node 0, ``any`` for none."""
+    pods: tuple[str, ...]
+    """Who has it, by ``namespace/name`` where that is known, else by UID."""
     users: int
+    """Held seats that mean it."""
     free: int
+    """How many more containers may have it."""
     withheld: bool
+    """Whether a container of another plugin has it, or may have it."""
     flaps: int
+    """How often it fell ill."""
     reason: Reason | None
+    """Why it must not come into new hands."""
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -190,25 +199,30 @@ def _pool_status(view: PoolView, whole: View) -> PoolStatus:
         mode=view.mode,
         hinted=used.hinted if used else False,
         registration=view.registration,
-        hcas=_hcas(view.offer),
+        hcas=_hcas(used, whole.pods) if used else (),
         seats=tuple(_seat_status(one, hcas.get(one.hca) if one.hca else None) for one in view.offer.seats),
         containers=tuple(_container(one, hcas, whole.pods) for one in (used.live if used else ())),
     )
 
 
-def _hcas(offer: Offer) -> tuple[HcaStatus, ...]:
+def _hcas(used: Usage, pods: Pods) -> tuple[HcaStatus, ...]:
+    holders: dict[PciAddress, list[str]] = {}
+    for binding in used.live:
+        for address in binding.hcas:
+            holders.setdefault(address, []).append(_pod_name(binding, pods) or "unknown")
     return tuple(
         HcaStatus(
             address=one.hca.address,
             name=one.hca.name,
             zone=one.zone,
+            pods=tuple(sorted(set(holders.get(one.hca.address, ())))),
             users=one.users,
             free=one.free,
             withheld=one.withheld,
             flaps=one.flaps,
             reason=one.unsound,
         )
-        for one in (offer.usage.hcas if offer.usage else ())
+        for one in used.hcas
     )
 
 
@@ -227,12 +241,16 @@ def _seat_status(offered: OfferedSeat, hca: Hca | None) -> SeatStatus:
 
 
 def _container(binding: Binding, hcas: dict[PciAddress, Hca], pods: Pods) -> ContainerStatus:
-    pod = pods.by_uid.get(binding.pod or "")
     names = (hcas.get(address) for address in binding.hcas)
     return ContainerStatus(
-        pod=f"{pod.namespace}/{pod.name}" if pod else binding.pod,
+        pod=_pod_name(binding, pods),
         seats=binding.seats,
         hcas=binding.hcas,
         names=tuple(hca.name if hca else None for hca in names),
         pairs=binding.pairs,
     )
+
+
+def _pod_name(binding: Binding, pods: Pods) -> str | None:
+    pod = pods.by_uid.get(binding.pod or "")
+    return f"{pod.namespace}/{pod.name}" if pod else binding.pod

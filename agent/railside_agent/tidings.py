@@ -10,12 +10,14 @@ from typing import Literal
 import msgspec
 
 from railside_agent.binding import Bound, Refused
+from railside_agent.locality import LOCALITIES
 from railside_agent.mode import ModeDecision
 from railside_agent.pods import Pods
 from railside_agent.seats import Offer
 from railside_agent.start_decision import StartDecision
 from railside_agent.status import nothing_found
 from railside_proto.machine import Machine, PciAddress
+from railside_proto.names import LOCALITY
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code, Reason, reason
 
@@ -49,6 +51,7 @@ def of_start(decision: StartDecision, pods: Pods, conflicting: Iterable[str]) ->
                     what="an HCA is farther off than needed", reason=decision.farther, pod=pod, event=True
                 )
             yield from _conflicts(pod, pods, conflicting)
+            yield from _unknown_wishes(pod, pods)
 
 
 def of_restart(binding: Binding) -> Tiding:
@@ -107,7 +110,9 @@ def of_cross_check(why: Reason) -> Tiding:
 def of_mode(before: ModeDecision | None, after: ModeDecision) -> Iterator[Tiding]:
     """The mode in force, where that or its reason is news."""
     if before != after:
-        level: Literal["info", "warning"] = "info" if after.reason is None else "warning"
+        # At its start the agent has not asked yet: what is still missing then is no news for anybody.
+        usual = after.reason is None or (before is None and after.reason.code is Code.NODE_NOT_SEEN)
+        level: Literal["info", "warning"] = "info" if usual else "warning"
         facts: dict[str, object] = {"mode": after.mode, "source": after.source}
         asked = after.reason is not None and after.reason.code is Code.MODE_LABEL_UNKNOWN
         yield Tiding(what="mode", level=level, reason=after.reason, event=asked, facts=facts)
@@ -128,6 +133,14 @@ def _conflicts(pod: str | None, pods: Pods, conflicting: Iterable[str]) -> Itera
     if both:
         why = reason(Code.RESOURCES_CONFLICT, resources=" and ".join(both))
         yield Tiding(what="a pod uses what does not go together", level="warning", reason=why, pod=pod, event=True)
+
+
+def _unknown_wishes(pod: str | None, pods: Pods) -> Iterator[Tiding]:
+    known = pods.by_uid.get(pod or "")
+    if known is not None and known.locality is not None and known.locality not in LOCALITIES:
+        allowed = ", ".join(LOCALITIES)
+        why = reason(Code.LOCALITY_UNKNOWN, annotation=LOCALITY, value=known.locality, allowed=allowed)
+        yield Tiding(what="a pod's wish is not known", level="warning", reason=why, pod=pod, event=True)
 
 
 def _fallen(address: PciAddress, why: Reason, pods: Iterable[str]) -> Iterator[Tiding]:

@@ -47,6 +47,7 @@ class Code(enum.StrEnum):
     NODES_CHANGED = "NodesChanged"
     RESTART_NEEDED = "RestartNeeded"
     RESOURCES_CONFLICT = "ResourcesConflict"
+    LOCALITY_UNKNOWN = "LocalityUnknown"
     DEALT_WHILE_HELD = "DealtWhileHeld"
     HOLDERS_DIFFER = "HoldersDiffer"
     LOOK_FAILED = "LookFailed"
@@ -192,6 +193,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.RESOURCES_CONFLICT: (
         "the pod uses {resources} together with an HCA, which the platform does not support",
         "ask for whole GPUs, or for no HCA",
+    ),
+    Code.LOCALITY_UNKNOWN: (
+        "the pod's annotation {annotation} says {value!r}, which is none of {allowed}: it asks for nothing",
+        "correct the annotation in the pod's template",
     ),
     Code.HOLDERS_DIFFER: (
         "the kubelet says that {container} holds {told}, and its checkpoint says {recorded}",

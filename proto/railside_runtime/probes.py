@@ -88,10 +88,14 @@ class ProbeServer:
 
     def _application(self) -> web.Application:
         application = web.Application()
+        application.router.add_get("/", self._index)
         application.router.add_get("/livez", self._livez)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/status", self._status_page)
         return application
+
+    async def _index(self, _request: web.Request) -> web.Response:
+        return web.Response(text="/livez\n/readyz\n/status\n")
 
     async def _livez(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

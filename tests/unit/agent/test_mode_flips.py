@@ -10,6 +10,7 @@ from tests.unit.builders import LogLines, hca, machine
 
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.container_edits import Style
+from railside_agent.event_book import Saying
 from railside_agent.flight_log import Began
 from railside_agent.inventory import Inventory, Look
 from railside_agent.mode import NodeFacts
@@ -27,6 +28,8 @@ from railside_runtime.cell import Cell
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.stand_in_nodes import StandInNodes
 
+_SECONDS = 5.0
+
 
 class _Inventory:
     """A machine of two HCAs, looked at once."""
@@ -40,6 +43,7 @@ class _Node:
 
     def __init__(self, root: Path, kubelet_dir: Path, kubelet: EmbeddedKubelet) -> None:
         self.written = LogLines()
+        self.events: asyncio.Queue[Saying] = asyncio.Queue()
         self.kubelet = kubelet
         self.label: Cell[NodeFacts] = Cell(NodeFacts(seen=True, mode_label="ib-shared"))
         self._folder = kubelet_dir / DEVICE_PLUGINS
@@ -62,7 +66,7 @@ class _Node:
             plan,
             sight=sight,
             nodes=StandInNodes(),
-            teller=Teller(log, node="n1", pods=pods, say=lambda _: None),
+            teller=Teller(log, node="n1", pods=pods, say=self.events.put_nowait),
             recorder=Recorder(root, bytes_at_most=0, began=_began, log=log),
             log=log,
         )
@@ -117,6 +121,18 @@ async def test_a_mode_that_changes_restarts_no_server(node: _Node) -> None:
     assert await node.socket() == before
     assert node.registrations == [True]
     assert node.pool.view().registration.streams == 1
+
+
+async def test_a_value_that_is_no_mode_is_told_though_the_list_stays(node: _Node) -> None:
+    """A label that is misspelt gets an Event on the node, once, and the seats stay as they are."""
+    await node.counted(2, 2)
+    await node.set("ib-sharde")
+    first = await asyncio.wait_for(node.events.get(), _SECONDS)
+    await node.set("ib-shraed")
+    second = await asyncio.wait_for(node.events.get(), _SECONDS)
+    assert ([first.reason, second.reason], node.events.empty()) == (["ModeLabelUnknown"] * 2, True)
+    assert ("ib-sharde" in first.message, "ib-shraed" in second.message) == (True, True)
+    assert node.kubelet.status_of().allocatable == 2
 
 
 async def test_a_label_that_goes_withdraws_the_list_and_nothing_else(node: _Node) -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -166,10 +167,18 @@ def test_another_plugins_seat_is_shown_as_such() -> None:
 
 
 def test_each_hca_is_shown_with_what_is_left_of_it() -> None:
-    """HCAs come with zone, users, free shares and why they are not to be had."""
+    """HCAs come with zone, who has them, free shares and why they are not to be had."""
     first, second = _first(_view(_pool(_NOW))).hcas
     expected = HcaStatus(
-        address=address(1), name="mlx5_1", zone="n0", users=1, free=0, withheld=False, flaps=0, reason=None
+        address=address(1),
+        name="mlx5_1",
+        zone="n0",
+        pods=("p",),
+        users=1,
+        free=0,
+        withheld=False,
+        flaps=0,
+        reason=None,
     )
     assert expected == first
     assert (
@@ -231,6 +240,17 @@ def test_status_before_the_first_look() -> None:
     ) == (None, None, "torn", "no API server")
 
 
+def _keys(told: object) -> Iterator[str]:
+    match told:
+        case dict():
+            yield from told
+            for value in told.values():
+                yield from _keys(value)
+        case list():
+            for value in told:
+                yield from _keys(value)
+
+
 def test_status_is_camel_case_json() -> None:
     """Programs read the status as JSON in camelCase, with pools, containers and reasons."""
     answer = status(_view(_pool(_NOW), sources={"uevents": True}))
@@ -243,3 +263,4 @@ def test_status_is_camel_case_json() -> None:
         pool["seats"][0]["listedHealthy"],
     ) == (["n0-s0"], "NoActivePort", True)
     assert (told["sources"], pool["hinted"]) == ({"uevents": True}, True)
+    assert [key for key in _keys(told) if "_" in key] == []

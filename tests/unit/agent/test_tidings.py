@@ -102,6 +102,20 @@ def test_a_start_names_hcas_and_paths() -> None:
     } == bound.facts
 
 
+@pytest.mark.parametrize(
+    ("locality", "told"),
+    [
+        *((word, False) for word in (None, "required-pcie", "required-numa", "preferred", "none")),
+        *((word, True) for word in ("", "required-pci", "Required-PCIe")),
+    ],
+)
+def test_a_wish_that_is_no_word_is_told(locality: str | None, *, told: bool) -> None:
+    """A pod whose annotation is misspelt runs as if it had none, and learns what the words are."""
+    pods = _pods(msgspec.structs.replace(_pod("p"), locality=locality))
+    (_, *more) = of_start(_decide(_HERE), pods, ())
+    assert _told(more) == [("a pod's wish is not known", Code.LOCALITY_UNKNOWN, "p", True)] * told
+
+
 def test_a_pod_that_is_not_known_has_no_conflicts() -> None:
     """Without the pod's object nothing is concluded about its resources."""
     assert _told(of_start(_decide(_HERE), Pods(), (_SHARED_GPU,))) == [("container bound", None, "p", False)]
@@ -286,3 +300,15 @@ def test_what_is_told_of_the_mode(
 ) -> None:
     """The mode is told when it or its reason is new, as an Event where somebody meant something else."""
     assert expected == _told(of_mode(before, after))
+
+
+def test_a_node_that_was_not_asked_yet_is_no_warning() -> None:
+    """At each start the API server has not answered yet; that it does not answer later is a warning."""
+    asked, refused = (
+        ModeDecision(
+            mode=None, source="memory", reason=reason(Code.NODE_NOT_SEEN, label="x", detail=why, instead="y")
+        )
+        for why in ("not answered yet", "connection refused")
+    )
+    (first,), (later,) = of_mode(None, asked), of_mode(asked, refused)
+    assert (first.level, later.level) == ("info", "warning")

@@ -61,6 +61,7 @@ async def _listens(session: aiohttp.ClientSession) -> bool:
 @pytest.mark.parametrize(
     ("missing", "path", "expected"),
     [
+        pytest.param((), "/", (200, "/livez\n/readyz\n/status\n"), id="what-there-is"),
         pytest.param((), "/livez", (200, "ok\n"), id="alive"),
         pytest.param(("not yet",), "/livez", (200, "ok\n"), id="alive-though-not-ready"),
         pytest.param((), "/readyz", (200, "ok\n"), id="ready"),
