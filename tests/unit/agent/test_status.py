@@ -241,14 +241,11 @@ def test_status_before_the_first_look() -> None:
 
 
 def _keys(told: object) -> Iterator[str]:
-    match told:
-        case dict():
-            yield from told
-            for value in told.values():
-                yield from _keys(value)
-        case list():
-            for value in told:
-                yield from _keys(value)
+    if isinstance(told, dict):
+        yield from told
+        told = list(told.values())
+    for value in told if isinstance(told, list) else ():
+        yield from _keys(value)
 
 
 def test_status_is_camel_case_json() -> None:
