@@ -4,60 +4,69 @@ For runtimes that refuse a folder of devices, such as CRI-O with privileged pods
 which the kubelet replays for ever: so a start whose nodes have changed is refused. It must not swap HCAs.
 """
 
+from collections.abc import Callable
 from typing import Final
 
+from railside_agent.allocations import Allocations
 from railside_agent.binding import Bound, Refused
-from railside_agent.container_edits import ContainerEdits, allocation_key, plain_edits
+from railside_agent.container_edits import ContainerEdits, plain_edits
+from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.start_decision import StartDecision, kept_as_dealt
-from railside_agent.starts import START_DEADLINE_SECONDS, ContainerStarts, text_of
-from railside_proto.machine import Machine
+from railside_agent.starts import START_DEADLINE_SECONDS, Outlook, directory_failed
 from railside_proto.pool import Binding
-from railside_proto.reasons import Code, Reason, reason
+from railside_proto.reasons import Code, reason
 
 BIND_DEADLINE_SECONDS: Final = 2.0
 """Allocate holds up every pod of the node, but a refusal fails this one for good: a slow disk is waited for."""
 
 
-class AllocateStarts(ContainerStarts):
+class AllocateStarts:
     """Serves the containers of one pool, whose HCAs are chosen at Allocate."""
+
+    def __init__(
+        self, allocations: Allocations, *, outlook: Outlook, told: Callable[[StartDecision], None]
+    ) -> None:
+        """Decide on ``outlook``, and carry it out in ``allocations``; what each start comes to is ``told``."""
+        self._allocations = allocations
+        self._outlook = outlook
+        self._told = told
 
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         """The nodes of the HCAs that ``seats`` get for good. A refusal fails the pod, which could never start."""
-        self._note_in_flight(seats)
+        self._allocations.note_deal(seats)
         try:
-            outcome = await self._worker.run(lambda: self._bind_now(seats), BIND_DEADLINE_SECONDS)
+            return await self._allocations.run(lambda disk: self._bind_now(disk, seats), BIND_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            outcome = Refused(reason=_failed(seats, error))
-        self._publish()
-        return outcome
+            return Refused(reason=directory_failed(seats, error))
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
         """Let a container start on what it was dealt, as long as that is still what its nodes mean."""
         await self._outlook.refresh()
         try:
-            decision = await self._worker.run(lambda: self._checked(seats), START_DEADLINE_SECONDS)
+            decision = await self._allocations.run(lambda disk: self._checked(disk, seats), START_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            decision = StartDecision.refusal(seats, _failed(seats, error))
+            decision = StartDecision.refusal(seats, directory_failed(seats, error))
         self._told(decision)
         return decision.outcome
 
-    def _bind_now(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
+    # From here on in the worker's thread
+
+    def _bind_now(self, disk: DeviceDirectories, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         # Other folders stay: those of init and main containers share seats, and each is replayed as it was dealt.
-        decision, machine = self._outlook.decide_deal(seats, self._directories.bindings())
+        decision, machine = self._outlook.decide_deal(seats, disk.bindings())
         match decision.outcome:
             case Refused() as refused:
                 return refused
             case Bound() as bound:
-                self._lay_out(decision, bound, machine)
-                return plain_edits(self._place.pool, bound, machine, self._place.style)
+                self._allocations.lay_out(disk, bound, decision.start, machine)
+                return plain_edits(self._allocations.pool, bound, machine, self._allocations.style)
 
-    def _checked(self, seats: tuple[str, ...]) -> StartDecision:
-        key = allocation_key(self._place.pool, seats)
-        decided, machine = self._outlook.decide(seats, self._directories.bindings())
-        decision = kept_as_dealt(decided, self._dealt(seats), machine, self._place.pool)
+    def _checked(self, disk: DeviceDirectories, seats: tuple[str, ...]) -> StartDecision:
+        decided, machine = self._outlook.decide(seats, disk.bindings())
+        decision = kept_as_dealt(decided, _dealt(disk, seats), machine, self._allocations.pool)
         match decision.outcome:
             case Bound() as bound if not (
-                self._directories.is_true(key, machine) and self._outlook.is_present(bound.hcas)
+                disk.is_true(self._allocations.key(seats), machine) and self._outlook.is_present(bound.hcas)
             ):
                 detail = "its nodes are not those it was given"
                 return StartDecision.refusal(
@@ -66,12 +75,6 @@ class AllocateStarts(ContainerStarts):
             case Bound() | Refused():
                 return decision
 
-    def _renew_one(self, binding: Binding, machine: Machine) -> None:
-        """Nothing: the kubelet replays the nodes that were dealt, so a folder with others would be a lie."""
 
-    def _dealt(self, seats: tuple[str, ...]) -> Binding | None:
-        return next((one for one in self._directories.bindings() if set(one.seats) == set(seats)), None)
-
-
-def _failed(seats: tuple[str, ...], error: Exception) -> Reason:
-    return reason(Code.DEVICE_DIRECTORY_FAILED, device=", ".join(seats), detail=text_of(error))
+def _dealt(disk: DeviceDirectories, seats: tuple[str, ...]) -> Binding | None:
+    return next((one for one in disk.bindings() if set(one.seats) == set(seats)), None)

@@ -11,10 +11,10 @@ from typing import Final, Never
 
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.allocations import Allocations
 from railside_agent.holders import Checkpoint
 from railside_agent.outlook import Outlook
 from railside_agent.seats import Offer
-from railside_agent.starts import ContainerStarts
 from railside_agent.state_file import Remembered, StateFile
 from railside_proto.machine import Machine
 from railside_proto.pool import Binding
@@ -34,7 +34,7 @@ class Housekeeping:
         outlook: Outlook,
         *,
         offer: Cell[Offer],
-        starts: ContainerStarts,
+        allocations: Allocations,
         state: StateFile,
         restart: Callable[[Binding], None],
         log: FilteringBoundLogger,
@@ -42,7 +42,7 @@ class Housekeeping:
         """Work behind each ``offer``; ``restart`` is told whose containers run on what is untrue."""
         self._outlook = outlook
         self._offer = offer
-        self._starts = starts
+        self._allocations = allocations
         self._state = state
         self._restart = restart
         self._log = log
@@ -72,7 +72,7 @@ class Housekeeping:
         look = self._outlook.sight.look
         if look is None or look.machine == self._renewed:
             return True
-        outdated, done = await self._starts.renew(look.machine)
+        outdated, done = await self._allocations.renew(look.machine)
         for binding in outdated:
             self._restart(binding)
         self._renewed = look.machine if done else None
@@ -80,16 +80,16 @@ class Housekeeping:
 
     async def _collect(self) -> bool:
         """Once for each checkpoint that can be trusted: what it does not name any more is gone."""
-        holders = self._outlook.trusted(self._starts.bindings.value)
+        holders = self._outlook.trusted(self._allocations.bindings.value)
         if holders is not None and holders is not self._collected:
             self._collected = holders
             named = holders.of(self._outlook.pool.resource)
-            await self._starts.collect(frozenset(entry.names for entry in named))
+            await self._allocations.collect(frozenset(entry.names for entry in named))
         return True
 
     async def _remember(self) -> bool:
         remembered = Remembered(
-            mode=self._outlook.remembered, books=self._outlook.books, bindings=self._starts.bindings.value
+            mode=self._outlook.remembered, books=self._outlook.books, bindings=self._allocations.bindings.value
         )
         try:
             return await self._worker.run(lambda: self._state.remember(remembered), DISK_DEADLINE_SECONDS)

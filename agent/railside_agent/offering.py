@@ -10,10 +10,10 @@ from typing import Never
 
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.allocations import Allocations, text_of
 from railside_agent.housekeeping import Housekeeping
 from railside_agent.outlook import Outlook
 from railside_agent.seats import Offer
-from railside_agent.starts import ContainerStarts, text_of
 from railside_agent.state_file import StateFile
 from railside_proto.pool import Binding
 from railside_runtime.cell import Cell, until_any_changes
@@ -26,7 +26,7 @@ class Offering:
         self,
         outlook: Outlook,
         *,
-        starts: ContainerStarts,
+        allocations: Allocations,
         state: StateFile,
         restart: Callable[[Binding], None],
         calm: Callable[[], Awaitable[object]],
@@ -39,10 +39,12 @@ class Offering:
         """
         self.offer: Cell[Offer] = Cell(Offer())
         self._outlook = outlook
-        self._starts = starts
+        self._allocations = allocations
         self._calm = calm
         self._log = log
-        self._house = Housekeeping(outlook, offer=self.offer, starts=starts, state=state, restart=restart, log=log)
+        self._house = Housekeeping(
+            outlook, offer=self.offer, allocations=allocations, state=state, restart=restart, log=log
+        )
 
     async def run(self) -> Never:
         """List what was remembered at once, and go on from there with every change."""
@@ -59,7 +61,7 @@ class Offering:
         self._outlook.remember(remembered.mode)
         self._outlook.books = remembered.books
         try:
-            await self._starts.recall(remembered.bindings)
+            await self._allocations.recall(remembered.bindings)
         except (OSError, TimeoutError) as error:
             self._log.error("the bound containers could not be read", detail=text_of(error))
 
@@ -82,7 +84,7 @@ class Offering:
             sight.checkpoint.problem,
             sight.node,
             sight.pods,
-            self._starts.bindings,
+            self._allocations.bindings,
             self._outlook.in_flight,
             self._outlook.heard,
         )
@@ -94,6 +96,6 @@ class Offering:
         mode = outlook.mode
         if mode.source != "memory":
             outlook.remember(mode.mode)
-        made, now = outlook.list_now(self._starts.bindings.value)
+        made, now = outlook.list_now(self._allocations.bindings.value)
         self.offer.set(made)
         return None if made.changes_at is None else max(0.0, made.changes_at - now)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from railside_agent.allocations import InFlight
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.cross_check import claimed_gpus
 from railside_agent.device_nodes import DeviceNodes
@@ -25,7 +26,6 @@ from railside_agent.recorder import Recorder
 from railside_agent.seats import Books, Offer, offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision, decide_deal, decide_start
-from railside_agent.starts import InFlight
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding, Mode
 from railside_runtime.cell import Cell

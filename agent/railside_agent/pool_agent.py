@@ -12,6 +12,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.allocate_starts import AllocateStarts
+from railside_agent.allocations import Allocations
 from railside_agent.container_edits import Style
 from railside_agent.cross_check import disagreements
 from railside_agent.device_dirs import DeviceDirectories
@@ -19,7 +20,7 @@ from railside_agent.device_nodes import DeviceNodes
 from railside_agent.holders import Checkpoint
 from railside_agent.offering import Offering
 from railside_agent.outlook import Outlook, Sight
-from railside_agent.plugin import DevicePlugin
+from railside_agent.plugin import DevicePlugin, Starts
 from railside_agent.pod_resources import NodeHoldings
 from railside_agent.pool_rules import PoolRules
 from railside_agent.recorder import Recorder
@@ -27,7 +28,7 @@ from railside_agent.registration import Registrar
 from railside_agent.rules import BindingTime
 from railside_agent.seats import Offer, wants_registration
 from railside_agent.start_decision import StartDecision
-from railside_agent.starts import ContainerStarts, PoolPlace
+from railside_agent.starts import ContainerStarts
 from railside_agent.state_file import StateFile
 from railside_agent.status import PoolView
 from railside_agent.teller import Teller
@@ -46,9 +47,6 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     kubelet_dir: Path
     conflicting: tuple[str, ...]
-
-
-_STARTS: Final = {"start": ContainerStarts, "allocate": AllocateStarts}
 
 
 CALM_SECONDS: Final = 0.05
@@ -70,22 +68,23 @@ class PoolAgent:
     ) -> None:
         """Serve ``plan`` on what ``sight`` sees."""
         self._plan = plan
+        self._log = log
         self._sight = sight
         self._teller = teller
         self._recorder = recorder
         self._pool = pool = plan.rules.pool
         self._outlook = Outlook(plan.rules, sight, recorder)
-        self._starts = _STARTS[plan.binding](
-            PoolPlace(pool=pool, root=plan.root, style=plan.style),
-            outlook=self._outlook,
-            directories=DeviceDirectories(plan.root, nodes, pool),
+        self._allocations = Allocations(
+            pool,
+            plan.style,
+            DeviceDirectories(plan.root, nodes, pool),
             in_flight=self._outlook.in_flight,
-            told=self._tell_start,
+            replayed=plan.binding == "allocate",
             log=log,
         )
         self._offering = Offering(
             self._outlook,
-            starts=self._starts,
+            allocations=self._allocations,
             state=StateFile(plan.root, pool, log),
             restart=self._tell_restart,
             calm=lambda: self._plugin.settled(CALM_SECONDS),
@@ -93,12 +92,20 @@ class PoolAgent:
         )
         self._plugin = DevicePlugin(
             self._offering.offer,
-            self._starts,
+            self._starts(),
             heard=self._outlook.heard,
             dealt=self._tell_deal,
             preferred=self._note_preference,
         )
         self._registrar = Registrar(pool, self._plugin, plan.kubelet_dir, log)
+
+    def _starts(self) -> Starts:
+        plan, outlook, told = self._plan, self._outlook, self._tell_start
+        match plan.binding:
+            case "allocate":
+                return AllocateStarts(self._allocations, outlook=outlook, told=told)
+            case "start":
+                return ContainerStarts(plan.root, self._allocations, outlook=outlook, told=told, log=self._log)
 
     @property
     def name(self) -> str:
@@ -126,7 +133,7 @@ class PoolAgent:
             mode=self._outlook.mode,
             offer=self._offering.offer.value,
             registration=state,
-            bindings=self._starts.bindings.value,
+            bindings=self._allocations.bindings.value,
             wanted=self._is_wanted(self._offering.offer.value),
         )
 
@@ -168,4 +175,4 @@ class PoolAgent:
 
     def _tell_deal(self, seats: tuple[str, ...]) -> None:
         self._recorder.note("Allocate", pool=self.name, seats=seats)
-        self._teller.tell(of_deal(seats, self._starts.bindings.value, self._sight.pods.value))
+        self._teller.tell(of_deal(seats, self._allocations.bindings.value, self._sight.pods.value))

@@ -9,13 +9,16 @@ import msgspec
 from tests.unit.agent.situations import POOL, RULES, entry, placed, situation
 from tests.unit.builders import LogLines
 
+from railside_agent.allocate_starts import AllocateStarts
+from railside_agent.allocations import Allocations, InFlight
 from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.inventory import LookError
+from railside_agent.plugin import Starts
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision, decide_deal, decide_start
-from railside_agent.starts import ContainerStarts, InFlight, PoolPlace
+from railside_agent.starts import ContainerStarts
 from railside_proto.machine import DeviceNode, Hca, Machine
 from railside_proto.pool import Binding, Pool
 from railside_runtime.cell import Cell
@@ -98,7 +101,7 @@ class Bench:
         root: Path,
         written: LogLines,
         *,
-        kind: type[ContainerStarts] = ContainerStarts,
+        replayed: bool = False,
         nodes: StandInNodes | None = None,
     ) -> None:
         self.root = root
@@ -107,13 +110,15 @@ class Bench:
         now = situation(placed(1), placed(2), entries=[entry("p", *SEATS)])
         self.outlook = FakeOutlook(now, self.in_flight)
         self.directories = Directories(root, nodes or StandInNodes(), POOL)
-        self.starts = kind(
-            PoolPlace(pool=POOL, root=root, style=Style()),
-            outlook=self.outlook,
-            directories=self.directories,
-            in_flight=self.in_flight,
-            told=self.told.append,
-            log=written.log,
+        log = written.log
+        self.allocations = Allocations(
+            POOL, Style(), self.directories, in_flight=self.in_flight, replayed=replayed, log=log
+        )
+        told = self.told.append
+        self.starts: Starts = (
+            AllocateStarts(self.allocations, outlook=self.outlook, told=told)
+            if replayed
+            else ContainerStarts(root, self.allocations, outlook=self.outlook, told=told, log=log)
         )
 
     def know(self, *hcas: Hca, **facts: object) -> None:

@@ -6,7 +6,6 @@ from tests.unit.agent.bench import SEATS, Bench, FullDisk
 from tests.unit.agent.situations import binding, entry, placed, situation
 from tests.unit.builders import LogLines, hca, machine, port
 
-from railside_agent.allocate_starts import AllocateStarts
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits
 from railside_agent.holders import Checkpoint, Entry
@@ -19,7 +18,7 @@ _OTHER = ("n0-s1",)
 
 @pytest.fixture
 def bench(tmp_path: Path, written: LogLines) -> Bench:
-    made = Bench(tmp_path, written, kind=AllocateStarts)
+    made = Bench(tmp_path, written, replayed=True)
     _dealt(made)
     return made
 
@@ -52,7 +51,10 @@ async def test_hcas_are_chosen_when_seats_are_dealt(bench: Bench) -> None:
     """The answer names the nodes of the HCAs, which are bound and in flight from then on."""
     answer = await bench.starts.deal(SEATS)
     assert _nodes(answer) == ["/dev/infiniband/uverbs1"]
-    assert ((binding(None, n0_s0=1),), set(SEATS)) == (bench.starts.bindings.value, set(bench.in_flight.value))
+    assert ((binding(None, n0_s0=1),), set(SEATS)) == (
+        bench.allocations.bindings.value,
+        set(bench.in_flight.value),
+    )
     told = await asyncio.to_thread((bench.folder(*SEATS) / "info/hcas").read_text)
     assert told == "mlx5_1\n"
 
@@ -67,12 +69,12 @@ async def test_seats_that_nothing_is_left_for_are_refused(bench: Bench) -> None:
     """Without a free HCA the pod fails at once, as it could never start; nothing is bound."""
     await _deal_both(bench)
     code, _ = _refusal(await bench.starts.deal(("n0-s2",)))
-    assert (code, len(bench.starts.bindings.value)) == (Code.NO_FREE_HCA, 2)
+    assert (code, len(bench.allocations.bindings.value)) == (Code.NO_FREE_HCA, 2)
 
 
 async def test_nodes_that_cannot_be_made_refuse(tmp_path: Path, written: LogLines) -> None:
     """A disk that refuses at Allocate fails the pod with the disk's words."""
-    bench = Bench(tmp_path, written, kind=AllocateStarts, nodes=FullDisk())
+    bench = Bench(tmp_path, written, replayed=True, nodes=FullDisk())
     code, sentence = _refusal(await bench.starts.deal(SEATS))
     assert (code, "No space left on device" in sentence) == (Code.DEVICE_DIRECTORY_FAILED, True)
 
@@ -100,7 +102,7 @@ async def test_an_old_checkpoint_locks_nothing_to_a_pod_that_has_gone(bench: Ben
     """The file that still names the seats' last holder says nothing of whom they are dealt to."""
     _dealt(bench, entry("old", *SEATS))
     await bench.starts.deal(SEATS)
-    assert (binding(None, n0_s0=1),) == bench.starts.bindings.value
+    assert (binding(None, n0_s0=1),) == bench.allocations.bindings.value
 
 
 async def test_seats_of_two_pods_that_have_gone_are_not_dealt_twice(bench: Bench) -> None:
@@ -117,7 +119,7 @@ async def test_dealing_takes_seats_from_who_had_them(bench: Bench) -> None:
     await bench.starts.deal((*SEATS, *_OTHER))
     _dealt(bench, entry("old", *SEATS, *_OTHER))
     assert _nodes(await bench.starts.deal(SEATS)) == ["/dev/infiniband/uverbs1"]
-    assert (binding(None, n0_s0=1, n0_s1=2), binding(None, n0_s0=1)) == bench.starts.bindings.value
+    assert (binding(None, n0_s0=1, n0_s1=2), binding(None, n0_s0=1)) == bench.allocations.bindings.value
 
 
 async def test_init_and_main_containers_share_what_they_were_dealt(bench: Bench) -> None:
@@ -138,7 +140,7 @@ async def test_nodes_that_are_replayed_are_never_laid_out_anew(bench: Bench) -> 
     """After a renumbering what was dealt is told as outdated, and its start stays refused (law 9)."""
     await bench.starts.deal(SEATS)
     renumbered = placed(1, uverbs=hca(2).uverbs)
-    told = await bench.starts.renew(machine(renumbered))
+    told = await bench.allocations.renew(machine(renumbered))
     bench.know(renumbered, checkpoint=situation(entries=[entry("p", *SEATS)]).checkpoint)
     assert (((binding(None, n0_s0=1),), True), []) == (told, await bench.found(*SEATS))
     assert _refusal(await bench.starts.start(SEATS))[0] is Code.NODES_CHANGED
@@ -153,7 +155,7 @@ async def test_an_hca_that_fell_ill_is_not_exchanged(bench: Bench, *, free: bool
     bench.know(*hcas, checkpoint=situation(entries=[entry("p", *SEATS)]).checkpoint)
     code, sentence = _refusal(await bench.starts.start(SEATS))
     assert (code, "(port 1 is DOWN)" in sentence) == (Code.HCA_NOT_SOUND, True)
-    assert (binding(None, n0_s0=1),) == bench.starts.bindings.value
+    assert (binding(None, n0_s0=1),) == bench.allocations.bindings.value
 
 
 async def test_nodes_that_have_changed_refuse(bench: Bench) -> None:

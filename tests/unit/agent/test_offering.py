@@ -13,6 +13,7 @@ import pytest
 from tests.unit.agent.situations import POOL, RULES, beside, binding, rules
 from tests.unit.builders import ONE_HCA, TWO_NUMA, LogLines, hca, machine, port, tree
 
+from railside_agent.allocations import Allocations
 from railside_agent.binding import Bound, Refused
 from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.container_edits import Style, allocation_key
@@ -33,7 +34,7 @@ from railside_agent.recorder import Recorder
 from railside_agent.rules import Rules
 from railside_agent.seats import HELD_HEALTHY_SECONDS, Books, Offer
 from railside_agent.situation import Listed
-from railside_agent.starts import ContainerStarts, PoolPlace
+from railside_agent.starts import ContainerStarts
 from railside_agent.state_file import Remembered, StateFile
 from railside_agent.sysfs import read_port_states
 from railside_proto.machine import DeviceNode, Hca, PortState
@@ -141,13 +142,16 @@ class _Stage:
         )
         rules = PoolRules(pool=POOL, mode=mode, rules=by)
         self.outlook = Outlook(rules, sight, Recorder(root, bytes_at_most=0, began=_never_begun, log=written.log))
-        self.starts = ContainerStarts(
-            PoolPlace(pool=POOL, root=root, style=Style()),
-            outlook=self.outlook,
-            directories=DeviceDirectories(root, self.kernel, POOL),
+        self.allocations = Allocations(
+            POOL,
+            Style(),
+            DeviceDirectories(root, self.kernel, POOL),
             in_flight=self.outlook.in_flight,
-            told=lambda _: None,
+            replayed=False,
             log=written.log,
+        )
+        self.starts = ContainerStarts(
+            root, self.allocations, outlook=self.outlook, told=lambda _: None, log=written.log
         )
         self.state = StateFile(root, POOL, written.log)
         self.offering = self._offering()
@@ -155,7 +159,7 @@ class _Stage:
     def _offering(self) -> Offering:
         return Offering(
             self.outlook,
-            starts=self.starts,
+            allocations=self.allocations,
             state=self.state,
             restart=self.restarted.append,
             calm=self.calm.wait,
@@ -335,7 +339,7 @@ async def test_in_doubt_nothing_is_let_go(stage: _Stage, spoil: Callable[[Path],
         there = await asyncio.to_thread(folder.exists)
         await stage.hold(q="n0-s2")
         await offer.until(lambda now: _held(now) == ["n0-s2"])
-        await stage.starts.bindings.until(lambda now: not now)
+        await stage.allocations.bindings.until(lambda now: not now)
     assert (_held(doubted), there) == (["n0-s0", "n0-s1"], True)
 
 
@@ -435,9 +439,9 @@ async def test_folders_of_ended_containers_are_taken_away(stage: _Stage) -> None
     for folder in folders:
         await asyncio.to_thread(os.utime, folder, (0, 0))
     async with stage.running():
-        await stage.starts.bindings.until(lambda now: len(now) == 2)
+        await stage.allocations.bindings.until(lambda now: len(now) == 2)
         await stage.hold(p="n0-s0")
-        await stage.starts.bindings.until(lambda now: [one.seats for one in now] == [("n0-s0",)])
+        await stage.allocations.bindings.until(lambda now: [one.seats for one in now] == [("n0-s0",)])
     assert [await asyncio.to_thread(folder.exists) for folder in folders] == [True, False]
 
 
@@ -472,7 +476,7 @@ async def test_bindings_of_an_earlier_run_count_from_the_first_list(stage: _Stag
     async with stage.running() as offer:
         first = await offer.until(lambda now: bool(now.seats))
     assert _health(first) == {"n0-s0": True}
-    assert (binding("p", n0_s0=1),) == stage.starts.bindings.value
+    assert (binding("p", n0_s0=1),) == stage.allocations.bindings.value
 
 
 async def test_a_container_whose_folder_was_lost_keeps_its_hca_to_itself(stage: _Stage) -> None:

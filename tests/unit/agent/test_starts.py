@@ -8,9 +8,9 @@ from tests.unit.agent.bench import LONGEST_BLOCK_SECONDS, SEATS, Bench, FullDisk
 from tests.unit.agent.situations import POOL, binding, entry, placed, situation
 from tests.unit.builders import LogLines, hca, machine, port
 
+from railside_agent.allocations import IN_FLIGHT_SECONDS
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, allocation_key
-from railside_agent.starts import IN_FLIGHT_SECONDS
 from railside_proto.machine import Machine, PortState
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code
@@ -56,7 +56,7 @@ async def test_dealing_closes_what_seats_meant_before(bench: Bench) -> None:
     """No start finds what a seat meant before it was dealt again, and what was bound is not forgotten for that."""
     await bench.starts.start(SEATS)
     await bench.starts.deal(("n0-s0", "n0-s1"))
-    assert (binding("p", n0_s0=1),) == bench.starts.bindings.value
+    assert (binding("p", n0_s0=1),) == bench.allocations.bindings.value
     assert await bench.found(*SEATS) == []
 
 
@@ -103,7 +103,7 @@ async def test_a_start_binds_and_lays_out(bench: Bench) -> None:
     """A container finds its HCA, everybody knows what it is bound to, and the decision is told."""
     outcome = await bench.starts.start(SEATS)
     assert isinstance(outcome, Bound)
-    assert (binding("p", n0_s0=1),) == bench.starts.bindings.value
+    assert (binding("p", n0_s0=1),) == bench.allocations.bindings.value
     assert ([outcome], ["refresh", "decide"]) == ([one.outcome for one in bench.told], bench.outlook.asked)
     assert await bench.found(*SEATS) == ["uverbs1"]
 
@@ -132,7 +132,7 @@ async def test_a_refused_start_finds_nothing_of_before(bench: Bench) -> None:
     await bench.starts.start(SEATS)
     bench.know(_ILL)
     outcome = await bench.starts.start(SEATS)
-    assert (_code(outcome), bench.starts.bindings.value) == (Code.NO_FREE_HCA, ())
+    assert (_code(outcome), bench.allocations.bindings.value) == (Code.NO_FREE_HCA, ())
     assert await bench.found(*SEATS) == []
 
 
@@ -143,7 +143,7 @@ async def test_a_seat_that_is_dealt_twice_stays_with_who_has_it(bench: Bench) ->
     twice = (entry("p", *SEATS), entry("q", *SEATS))
     bench.know(placed(1), placed(2), checkpoint=situation(entries=twice).checkpoint)
     assert _code(await bench.starts.start(SEATS)) is Code.DEALT_TWICE
-    assert ((binding("p", n0_s0=1),), []) == (bench.starts.bindings.value, await bench.found(*SEATS))
+    assert ((binding("p", n0_s0=1),), []) == (bench.allocations.bindings.value, await bench.found(*SEATS))
     entries = (*twice, entry("r", "n0-s1"))
     bench.know(placed(1), placed(2), checkpoint=situation(entries=entries).checkpoint)
     other = await bench.starts.start(("n0-s1",))
@@ -166,7 +166,7 @@ async def test_a_refusal_in_doubt_forgets_nothing(bench: Bench) -> None:
     await bench.starts.start(SEATS)
     bench.know(_ILL, checkpoint=None)
     assert _code(await bench.starts.start(SEATS)) is Code.NO_FREE_HCA
-    assert ((binding("p", n0_s0=1),), []) == (bench.starts.bindings.value, await bench.found(*SEATS))
+    assert ((binding("p", n0_s0=1),), []) == (bench.allocations.bindings.value, await bench.found(*SEATS))
 
 
 async def test_a_sidecar_keeps_its_lock(bench: Bench) -> None:
@@ -175,7 +175,7 @@ async def test_a_sidecar_keeps_its_lock(bench: Bench) -> None:
     entries = (entry("p", *SEATS), entry("p", *SEATS, container="sidecar"))
     bench.know(_ILL, checkpoint=situation(entries=entries).checkpoint)
     assert _code(await bench.starts.start(SEATS)) is Code.NO_FREE_HCA
-    assert ((binding("p", n0_s0=1),), []) == (bench.starts.bindings.value, await bench.found(*SEATS))
+    assert ((binding("p", n0_s0=1),), []) == (bench.allocations.bindings.value, await bench.found(*SEATS))
 
 
 async def test_a_machine_that_changes_all_the_time(bench: Bench) -> None:
@@ -198,7 +198,7 @@ async def test_a_look_that_fails_is_told(bench: Bench) -> None:
         outcome.reason.code,
         "sysfs did not answer within 10 s" in outcome.reason.sentence,
     ) == (Code.LOOK_FAILED, True)
-    assert ((binding("p", n0_s0=1),), []) == (bench.starts.bindings.value, await bench.found(*SEATS))
+    assert ((binding("p", n0_s0=1),), []) == (bench.allocations.bindings.value, await bench.found(*SEATS))
 
 
 async def test_nodes_that_cannot_be_made_are_told(tmp_path: Path, written: LogLines) -> None:
@@ -208,7 +208,7 @@ async def test_nodes_that_cannot_be_made_are_told(tmp_path: Path, written: LogLi
     assert isinstance(outcome, Refused)
     assert outcome.reason.code is Code.DEVICE_DIRECTORY_FAILED
     assert "No space left on device" in outcome.reason.sentence
-    assert (bench.starts.bindings.value, await bench.found(*SEATS)) == ((), [])
+    assert (bench.allocations.bindings.value, await bench.found(*SEATS)) == ((), [])
 
 
 @pytest.mark.looptime
@@ -254,9 +254,9 @@ async def test_what_is_no_longer_true_is_renewed(
 ) -> None:
     """What is laid out follows the machine, and who runs on what was before is told (law 9)."""
     await bench.starts.start(SEATS)
-    assert (outdated, True) == await bench.starts.renew(now)
+    assert (outdated, True) == await bench.allocations.renew(now)
     assert found == await bench.found(*SEATS)
-    assert (binding("p", n0_s0=1),) == bench.starts.bindings.value
+    assert (binding("p", n0_s0=1),) == bench.allocations.bindings.value
 
 
 async def test_one_folder_that_refuses_keeps_no_other(bench: Bench, written: LogLines) -> None:
@@ -265,11 +265,11 @@ async def test_one_folder_that_refuses_keeps_no_other(bench: Bench, written: Log
         await bench.starts.start(seats)
     bench.directories.refusing = allocation_key(POOL, SEATS)
     moved = machine(_RENAMED, placed(2, name="mlx5_8", uverbs=hca(8).uverbs))
-    first = await bench.starts.renew(moved)
+    first = await bench.allocations.renew(moved)
     found = await bench.found("n0-s1")
     bench.directories.refusing = None
-    second = await bench.starts.renew(moved)
-    third = await bench.starts.renew(moved)
+    second = await bench.allocations.renew(moved)
+    third = await bench.allocations.renew(moved)
     assert (
         [(len(outdated), done) for outdated, done in (first, second, third)],
         found,
@@ -282,7 +282,7 @@ async def test_what_cannot_be_renewed_is_told(bench: Bench, written: LogLines) -
     """A disk that refuses is told, and the caller knows that it must try again."""
     await bench.starts.start(SEATS)
     bench.directories.stuck = True
-    assert await bench.starts.renew(machine()) == ((), False)
+    assert await bench.allocations.renew(machine()) == ((), False)
     assert written.events == ["what is no longer true could not be withdrawn"]
 
 
@@ -291,15 +291,15 @@ async def test_folders_of_ended_containers_go(bench: Bench) -> None:
     for seats in (SEATS, ("n0-s1",)):
         await bench.starts.start(seats)
         await asyncio.to_thread(os.utime, bench.folder(*seats), (0, 0))
-    await bench.starts.collect(frozenset({SEATS}))
+    await bench.allocations.collect(frozenset({SEATS}))
     there = [await asyncio.to_thread(bench.folder(*seats).exists) for seats in (SEATS, ("n0-s1",))]
-    assert (there, [one.seats for one in bench.starts.bindings.value]) == ([True, False], [SEATS])
+    assert (there, [one.seats for one in bench.allocations.bindings.value]) == ([True, False], [SEATS])
 
 
 async def test_bindings_of_an_earlier_run_are_recalled(bench: Bench, written: LogLines) -> None:
     """A new agent knows what the containers of the one before are bound to (law 6)."""
     await bench.starts.start(SEATS)
     later = Bench(bench.root, written)
-    before = later.starts.bindings.value
-    await later.starts.recall()
-    assert ((), bench.starts.bindings.value) == (before, later.starts.bindings.value)
+    before = later.allocations.bindings.value
+    await later.allocations.recall()
+    assert ((), bench.allocations.bindings.value) == (before, later.allocations.bindings.value)
