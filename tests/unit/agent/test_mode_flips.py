@@ -124,7 +124,7 @@ async def test_a_mode_that_changes_restarts_no_server(node: _Node) -> None:
 
 
 async def test_a_value_that_is_no_mode_is_told_though_the_list_stays(node: _Node) -> None:
-    """A label that is misspelt gets an Event on the node, once, and the seats stay as they are."""
+    """A label that is misspelt gets an Event on the node, once, and the seats stay as they are (B-DP-61)."""
     await node.counted(2, 2)
     await node.set("ib-sharde")
     first = await asyncio.wait_for(node.events.get(), _SECONDS)

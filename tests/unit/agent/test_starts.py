@@ -69,6 +69,16 @@ async def test_a_disk_that_refuses_fails_no_allocate(bench: Bench, written: LogL
 
 
 @pytest.mark.parametrize("there", [True, False])
+async def test_where_the_disk_refuses_the_last_look_tells_of_the_topology(bench: Bench, *, there: bool) -> None:
+    """The answer to Allocate is kept for good, so what was last seen of virtualTopology.xml is in it."""
+    await asyncio.to_thread((bench.root / "run").write_text, "in the way")
+    bench.outlook.has_topology = there
+    answer = await bench.starts.deal(SEATS)
+    assert isinstance(answer, ContainerEdits)
+    assert there == ("/var/run/nvidia-topologyd" in {one.container_path for one in answer.mounts})
+
+
+@pytest.mark.parametrize("there", [True, False])
 async def test_the_topology_is_mounted_where_the_host_has_it(bench: Bench, *, there: bool) -> None:
     """Whether virtualTopology.xml is there is looked up when the container is dealt, as the answer is kept."""
     file = bench.root / "var/run/nvidia-topologyd/virtualTopology.xml"
