@@ -11,9 +11,8 @@ from railside_agent.allocations import Allocations
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, plain_edits
 from railside_agent.device_dirs import DeviceDirectories
-from railside_agent.start_decision import StartDecision, kept_as_dealt
+from railside_agent.start_decision import Call, StartDecision
 from railside_agent.starts import START_DEADLINE_SECONDS, Outlook, directory_failed
-from railside_proto.pool import Binding
 from railside_proto.reasons import Code, reason
 
 BIND_DEADLINE_SECONDS: Final = 2.0
@@ -33,11 +32,15 @@ class AllocateStarts:
 
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         """The nodes of the HCAs that ``seats`` get for good. A refusal fails the pod, which could never start."""
-        self._allocations.note_deal(seats)
+        deal = self._allocations.note_deal(seats)
         try:
-            return await self._allocations.run(lambda disk: self._bind_now(disk, seats), BIND_DEADLINE_SECONDS)
+            answer = await self._allocations.run(lambda disk: self._bind_now(disk, seats), BIND_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
-            return Refused(reason=directory_failed(seats, error))
+            answer = Refused(reason=directory_failed(seats, error))
+        if isinstance(answer, Refused):
+            # The pod fails, and the kubelet has the seats again.
+            self._allocations.forget_deal(deal)
+        return answer
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
         """Let a container start on what it was dealt, as long as that is still what its nodes mean."""
@@ -53,7 +56,7 @@ class AllocateStarts:
 
     def _bind_now(self, disk: DeviceDirectories, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         # Other folders stay: those of init and main containers share seats, and each is replayed as it was dealt.
-        decision, machine = self._outlook.decide_deal(seats, disk.bindings())
+        decision, machine = self._outlook.decide(Call.DEAL, seats, disk.bindings())
         match decision.outcome:
             case Refused() as refused:
                 return refused
@@ -62,8 +65,7 @@ class AllocateStarts:
                 return plain_edits(self._allocations.pool, bound, machine, self._allocations.style)
 
     def _checked(self, disk: DeviceDirectories, seats: tuple[str, ...]) -> StartDecision:
-        decided, machine = self._outlook.decide(seats, disk.bindings())
-        decision = kept_as_dealt(decided, _dealt(disk, seats), machine, self._allocations.pool)
+        decision, machine = self._outlook.decide(Call.REPLAY, seats, disk.bindings())
         match decision.outcome:
             case Bound() as bound if not (
                 disk.is_true(self._allocations.key(seats), machine) and self._outlook.is_present(bound.hcas)
@@ -74,7 +76,3 @@ class AllocateStarts:
                 )
             case Bound() | Refused():
                 return decision
-
-
-def _dealt(disk: DeviceDirectories, seats: tuple[str, ...]) -> Binding | None:
-    return next((one for one in disk.bindings() if set(one.seats) == set(seats)), None)

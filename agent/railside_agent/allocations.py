@@ -120,12 +120,17 @@ class Allocations:
         except (OSError, TimeoutError) as error:
             self._log.error("the container's folder could not be withdrawn", detail=text_of(error))
 
-    def note_deal(self, seats: tuple[str, ...]) -> None:
-        """Count ``seats`` as held until the kubelet's checkpoint must show them."""
+    def note_deal(self, seats: tuple[str, ...]) -> int:
+        """Count ``seats`` as held until the kubelet's checkpoint must show them; the number of this deal."""
         self._deals += 1
         dealt = dict.fromkeys(seats, self._deals)
         self._in_flight.set({**self._in_flight.value, **dealt})
-        asyncio.get_running_loop().call_later(IN_FLIGHT_SECONDS, self._landed, self._deals)
+        asyncio.get_running_loop().call_later(IN_FLIGHT_SECONDS, self.forget_deal, self._deals)
+        return self._deals
+
+    def forget_deal(self, deal: int) -> None:
+        """Count its seats as held no longer, but for those that were dealt again meanwhile."""
+        self._in_flight.set({seat: number for seat, number in self._in_flight.value.items() if number != deal})
 
     def key(self, seats: tuple[str, ...]) -> str:
         """Name of the folder for ``seats``."""
@@ -157,10 +162,6 @@ class Allocations:
     ) -> None:
         if decision is not None and isinstance(decision.outcome, Bound) and not self._replayed:
             self.lay_out(directories, decision.outcome, decision.start, machine)
-
-    def _landed(self, deal: int) -> None:
-        """A seat that was dealt again meanwhile is in flight by that later deal."""
-        self._in_flight.set({seat: number for seat, number in self._in_flight.value.items() if number != deal})
 
 
 def text_of(error: Exception) -> str:

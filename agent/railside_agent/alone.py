@@ -7,7 +7,7 @@ import asyncio
 import fcntl
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 from structlog.typing import FilteringBoundLogger
 
@@ -16,7 +16,13 @@ from railside_runtime.worker import Worker
 
 RETRY_SECONDS: Final = 0.2
 
+CHECK_SECONDS: Final = 5.0
+
 DISK_DEADLINE_SECONDS: Final = 2.0
+
+
+class DisplacedError(Exception):
+    """Raised by ``OnlyAgent.stay`` where another agent has taken the machine; the operator reads it."""
 
 
 class OnlyAgent:
@@ -44,6 +50,23 @@ class OnlyAgent:
             told = True
             await asyncio.sleep(RETRY_SECONDS)
 
+    async def stay(self, *, every_seconds: float = CHECK_SECONDS) -> Never:
+        """See that the lock is still what another agent would meet: somebody may have emptied its folder.
+
+        Raises DisplacedError where another agent has it by now: it will not give way.
+        """
+        while True:
+            await asyncio.sleep(every_seconds)
+            try:
+                if await self._worker.run(self._is_ours, DISK_DEADLINE_SECONDS):
+                    continue
+                if not await self._worker.run(self._lock, DISK_DEADLINE_SECONDS):
+                    raise DisplacedError(f"another agent serves this machine: {self._path} was taken away from us")
+            except (OSError, TimeoutError):
+                # Nobody can tell now; the next check may.
+                continue
+            self._log.warning("the agents' lock was taken away, and is made anew", lock=str(self._path))
+
     def give_up(self) -> None:
         """Let the next one in."""
         if self._descriptor is not None:
@@ -58,5 +81,15 @@ class OnlyAgent:
         except BlockingIOError:
             os.close(descriptor)
             return False
+        self.give_up()
         self._descriptor = descriptor
         return True
+
+    def _is_ours(self) -> bool:
+        """Whether the file that was locked is still the one at the path; so too where none could be locked."""
+        if self._descriptor is None:
+            return True
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False

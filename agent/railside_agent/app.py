@@ -90,7 +90,7 @@ class Agent:
         )
 
     async def run(self) -> Never:
-        """Serve until cancelled. Raises an ExceptionGroup when a part breaks."""
+        """Serve until cancelled. Raises an ExceptionGroup when a part breaks, or another agent is there."""
         try:
             await self._serve()
         finally:
@@ -103,6 +103,7 @@ class Agent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._probes.run(), name="probes")
             await self._only.until_alone()
+            tasks.create_task(self._only.stay(), name="lock")
             tasks.create_task(self._checkpoint.run(), name="checkpoint")
             tasks.create_task(self._watch.run(), name="machine")
             tasks.create_task(self._cluster.run(), name="cluster")

@@ -5,7 +5,7 @@ files, and must not remember: what was bound before is passed in.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -40,18 +40,24 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bind(
-    start: ContainerStart, used: Usage, held_gpus: frozenset[PciAddress], gpus: Iterable[Gpu]
+    start: ContainerStart,
+    used: Usage,
+    held_gpus: frozenset[PciAddress],
+    gpus: Iterable[Gpu],
+    *,
+    dealt: Binding | None = None,
 ) -> Bound | Refused:
     """The HCAs that the seats of ``start`` mean. ``gpus`` are all of the machine, ``held_gpus`` those in hands.
 
-    Distinct HCAs come before second shares of one, nearness to the container's GPUs before less sharing, and that
-    before leaving the places beside GPUs that nobody holds yet.
+    Where they were ``dealt`` for good, those are meant, and only the GPUs that they serve are looked for.
+    Otherwise distinct HCAs come before second shares of one, nearness to the container's GPUs before less sharing,
+    and that before leaving the places beside GPUs that nobody holds yet.
     """
     if len(start.holders) > 1:
         # Whose start this is cannot be told, and an HCA must not come into two hands.
         seats = ", ".join(start.seats)
         return Refused(reason=reason(Code.DEALT_TWICE, seat=seats, pods=" and ".join(start.holders)))
-    kept = _kept(start, used)
+    kept = dict(zip(dealt.seats, dealt.hcas, strict=True)) if dealt else _kept(start, used)
     zones = {hca: used.zone(seat) for seat, hca in kept.items()}
     plans = [_Plan(zone, seats, kept, zones, used) for zone, seats in _by_zone(start.seats, used)]
     for plan in plans:
@@ -99,16 +105,24 @@ def _obstacle(best: tuple[Hca, ...], bound: Bound, used: Usage) -> str:
 
 
 def _kept(start: ContainerStart, used: Usage) -> dict[str, PciAddress]:
-    """The HCA of each seat that this pod has started with before, as far as it is sound."""
-    own = [one for one in used.live if _is_own(one, start)]
-    bound = {seat: hca for one in own for seat, hca in zip(one.seats, one.hcas, strict=False)}
+    """The HCA of each seat that this pod has started with before, as far as it is sound.
+
+    Where nobody knows whether it was this pod, only an HCA that others have left room on: it may have been given
+    to somebody else since.
+    """
     sound = {one.hca.address for one in used.hcas if not one.unsound or one.unsound.code is Code.RECOVERING}
+    own = _bound_by([one for one in used.live if one.pod is not None and one.pod == start.pod], start, sound)
+    perhaps = _bound_by([one for one in used.live if one.pod is None or start.pod is None], start, sound)
+    mine = Counter((perhaps | own).values())
+    room = {one.hca.address for one in used.hcas if one.users - mine[one.hca.address] < max(1, used.share)}
+    return {seat: hca for seat, hca in perhaps.items() if hca in room} | own
+
+
+def _bound_by(
+    bindings: Iterable[Binding], start: ContainerStart, sound: Collection[PciAddress]
+) -> dict[str, PciAddress]:
+    bound = {seat: hca for one in bindings for seat, hca in zip(one.seats, one.hcas, strict=False)}
     return {seat: bound[seat] for seat in start.seats if bound.get(seat) in sound}
-
-
-def _is_own(binding: Binding, start: ContainerStart) -> bool:
-    """Whether ``binding`` may be of the pod that starts: a seat is in one pod's hands, known or not."""
-    return binding.pod is None or start.pod is None or binding.pod == start.pod
 
 
 def _by_zone(seats: tuple[str, ...], used: Usage) -> list[tuple[str, list[str]]]:

@@ -13,7 +13,7 @@ from railside_agent.pool_rules import PoolRules
 from railside_agent.raw_machine import RawMachine, RawPortState, with_port_states
 from railside_agent.seats import Books, Offer
 from railside_agent.situation import Situation
-from railside_agent.start_decision import StartDecision
+from railside_agent.start_decision import Call, StartDecision
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.decoding import UNDECODABLE
 from railside_proto.machine import PathClass, PciAddress
@@ -101,8 +101,7 @@ class StartMade(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     enforced: dict[str, PathClass] = {}
     binding: Binding | None = None
     refusal: Code | None = None
-    dealt: bool = False
-    """Whether it was decided when the seats were dealt, for good (``binding: allocate``)."""
+    call: Call = Call.START
     books: Books | None = None
     """What it was decided with, where that is not what the list before left: another may have been made since."""
 

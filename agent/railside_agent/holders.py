@@ -5,7 +5,6 @@ makes no sense is None, never a guess that nothing is held.
 """
 
 import base64
-import binascii
 import fnmatch
 import functools
 import re
@@ -63,17 +62,18 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         return {name: HeldId(id=name, numa_nodes=tuple(sorted(found))) for name, found in sorted(nodes.items())}
 
 
+# Every key is there, if only for null: one that is missing or misspelt must not read as nothing held.
 class _Entry(msgspec.Struct):
-    pod: str = msgspec.field(name="PodUID", default="")
-    container: str = msgspec.field(name="ContainerName", default="")
-    resource: str = msgspec.field(name="ResourceName", default="")
-    ids_by_node: dict[str, list[str]] | None = msgspec.field(name="DeviceIDs", default=None)
-    answer: str | None = msgspec.field(name="AllocResp", default=None)
+    pod: str = msgspec.field(name="PodUID")
+    container: str = msgspec.field(name="ContainerName")
+    resource: str = msgspec.field(name="ResourceName")
+    ids_by_node: dict[str, list[str]] | None = msgspec.field(name="DeviceIDs")
+    answer: str | None = msgspec.field(name="AllocResp")
 
 
 class _Data(msgspec.Struct):
-    entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries", default=None)
-    registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices", default=None)
+    entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
+    registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices")
 
 
 class _File(msgspec.Struct):
@@ -117,5 +117,6 @@ def _entry(raw: _Entry) -> Entry:
 def _answer(text: str | None) -> bytes:
     try:
         return base64.b64decode(text or "", validate=True)
-    except binascii.Error:
+    except ValueError:
+        # Whether it is no base64 or no ASCII: nobody can tell what it was.
         return b""

@@ -12,7 +12,6 @@ from typing import Final, Never
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.allocations import Allocations
-from railside_agent.holders import Checkpoint
 from railside_agent.outlook import Outlook
 from railside_agent.seats import Offer
 from railside_agent.state_file import Remembered, StateFile
@@ -23,7 +22,30 @@ from railside_runtime.worker import Worker
 
 DISK_DEADLINE_SECONDS: Final = 2.0
 
+LAST_WORD_SECONDS: Final = 0.3
+"""How long a disk may hold up the agent's end."""
+
 RETRY_SECONDS: Final = 5.0
+
+COLLECT_SECONDS: Final = 60.0
+"""Between two looks for folders of ended containers."""
+
+
+Named = frozenset[tuple[str, ...]]
+"""Seats of containers that there are."""
+
+
+class TwoLooks:
+    """Tells what may be taken away: what two looks in a row do not name, as one may meet a wrong file."""
+
+    def __init__(self) -> None:
+        """Nothing was looked at yet."""
+        self._before: Named | None = None
+
+    def kept(self, named: Named | None) -> Named | None:
+        """What must stay behind a look that found ``named``, None in doubt; None where all must stay."""
+        before, self._before = self._before, named
+        return None if named is None or before is None else named | before
 
 
 class Housekeeping:
@@ -38,6 +60,7 @@ class Housekeeping:
         state: StateFile,
         restart: Callable[[Binding], None],
         log: FilteringBoundLogger,
+        collect_seconds: float = COLLECT_SECONDS,
     ) -> None:
         """Work behind each ``offer``; ``restart`` is told whose containers run on what is untrue."""
         self._outlook = outlook
@@ -48,7 +71,7 @@ class Housekeeping:
         self._log = log
         self._worker = Worker("state")
         self._renewed: Machine | None = None
-        self._collected: Checkpoint | None = None
+        self._collect_seconds = collect_seconds
 
     async def recalled(self) -> Remembered:
         """What an earlier run wrote down. A disk that hangs is waited for: ids that pods hold must be listed."""
@@ -61,9 +84,22 @@ class Housekeeping:
 
     async def run(self) -> Never:
         """Work behind each list, and again after a while where something could not be done."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_in_order(), name="order")
+            tasks.create_task(self._keep_collecting(), name="collection")
+        raise AssertionError("every task of the group runs for ever")
+
+    async def _keep_in_order(self) -> Never:
+        try:
+            await self._keep_in_order_for_ever()
+        finally:
+            # What was bound a moment before the end.
+            await self._remember(LAST_WORD_SECONDS)
+
+    async def _keep_in_order_for_ever(self) -> Never:
         while True:
             seen: list[tuple[Cell[object], object]] = [(self._offer, self._offer.value)]  # type: ignore[list-item]
-            done = [await self._renew(), await self._collect(), await self._remember()]
+            done = [await self._renew(), await self._remember()]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if all(done) else RETRY_SECONDS):
                     await until_any_changes(seen)
@@ -78,21 +114,30 @@ class Housekeeping:
         self._renewed = look.machine if done else None
         return done
 
-    async def _collect(self) -> bool:
-        """Once for each checkpoint that can be trusted: what it does not name any more is gone."""
-        holders = self._outlook.trusted(self._allocations.bindings.value)
-        if holders is not None and holders is not self._collected:
-            self._collected = holders
-            named = holders.of(self._outlook.pool.resource)
-            await self._allocations.collect(frozenset(entry.names for entry in named))
-        return True
+    async def _keep_collecting(self) -> Never:
+        looks = TwoLooks()
+        while True:
+            await asyncio.sleep(self._collect_seconds)
+            kept = looks.kept(self._named())
+            if kept is not None:
+                await self._allocations.collect(kept)
 
-    async def _remember(self) -> bool:
+    def _named(self) -> Named | None:
+        """Seats of all containers that there are, as far as anybody knows; None in doubt."""
+        bindings = self._allocations.bindings.value
+        holders = self._outlook.trusted(bindings)
+        if holders is None:
+            return None
+        living = self._outlook.alive(bindings)
+        alive = frozenset(one.seats for one in bindings if one.pod in living)
+        return alive | {entry.names for entry in holders.of(self._outlook.pool.resource)}
+
+    async def _remember(self, deadline_seconds: float = DISK_DEADLINE_SECONDS) -> bool:
         remembered = Remembered(
             mode=self._outlook.remembered, books=self._outlook.books, bindings=self._allocations.bindings.value
         )
         try:
-            return await self._worker.run(lambda: self._state.remember(remembered), DISK_DEADLINE_SECONDS)
+            return await self._worker.run(lambda: self._state.remember(remembered), deadline_seconds)
         except TimeoutError:
             self._log.error("the state could not be remembered", detail="the disk hangs")
             return False

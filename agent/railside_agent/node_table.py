@@ -4,6 +4,7 @@ It must not read anything. Numbers in names (uverbs3, mlx5_4) say nothing and mu
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -26,6 +27,7 @@ class NodeTable:
     def __init__(self, raw: RawMachine) -> None:
         self._uverbs = [entry for entry in raw.uverbs if _UVERBS.fullmatch(entry.name)]
         self._umads = [entry for entry in raw.umads if _UMAD.fullmatch(entry.name)]
+        self._claims = Counter(device_numbers(entry.dev) for entry in self._uverbs)
         self._rdma_cm_dev = raw.rdma_cm_dev
         self._nodes = None if raw.device_nodes is None else {node.name: node for node in raw.device_nodes}
 
@@ -37,6 +39,9 @@ class NodeTable:
         numbers = device_numbers(entry.dev)
         if numbers is None:
             return _missing(device, f"sys/class/infiniband_verbs/{entry.name}/dev cannot be read")
+        if self._claims[numbers] > 1:
+            shown = f"{numbers[0]}:{numbers[1]}"
+            return reason(Code.UVERBS_NUMBERS_SHARED, device=device, node=entry.name, numbers=shown)
         return self._checked(device, entry.name, numbers)
 
     def umads(self, device: str) -> tuple[DeviceNode, ...]:

@@ -11,7 +11,7 @@ from typing import Never
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.allocations import Allocations, text_of
-from railside_agent.housekeeping import Housekeeping
+from railside_agent.housekeeping import COLLECT_SECONDS, Housekeeping
 from railside_agent.outlook import Outlook
 from railside_agent.seats import Offer
 from railside_agent.state_file import StateFile
@@ -31,6 +31,7 @@ class Offering:
         restart: Callable[[Binding], None],
         calm: Callable[[], Awaitable[object]],
         log: FilteringBoundLogger,
+        collect_seconds: float = COLLECT_SECONDS,
     ) -> None:
         """Write to ``offer``, as its only writer.
 
@@ -43,7 +44,13 @@ class Offering:
         self._calm = calm
         self._log = log
         self._house = Housekeeping(
-            outlook, offer=self.offer, allocations=allocations, state=state, restart=restart, log=log
+            outlook,
+            offer=self.offer,
+            allocations=allocations,
+            state=state,
+            restart=restart,
+            log=log,
+            collect_seconds=collect_seconds,
         )
 
     async def run(self) -> Never:

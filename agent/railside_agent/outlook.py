@@ -25,7 +25,7 @@ from railside_agent.presence import is_called
 from railside_agent.recorder import Recorder
 from railside_agent.seats import Books, Offer, offer
 from railside_agent.situation import Situation
-from railside_agent.start_decision import StartDecision, decide_deal, decide_start
+from railside_agent.start_decision import Call, StartDecision, decide
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding, Mode
 from railside_runtime.cell import Cell
@@ -106,6 +106,8 @@ class Outlook:
         self._remembered: Mode | None = None
         self._dealt_under: dict[tuple[str, int], bytes | None] = {}
         """The checkpoint's content when each deal was seen first."""
+        self._landed: frozenset[tuple[str, int]] | set[tuple[str, int]] = frozenset()
+        """Deals that a checkpoint has shown since."""
 
     @property
     def mode(self) -> ModeDecision:
@@ -133,12 +135,17 @@ class Outlook:
             bindings=bindings,
             mode=self.mode.mode,
             ended=pods.over,
+            alive=self.alive(bindings),
             claimed_gpus=claimed_gpus(self.sight.holdings.value, look.machine) if look else frozenset(),
             in_flight=self._still_in_flight(content, holders),
             heard_since=self.heard.value,
             now=self.sight.clock(),
         )
         return Evidence(raw=look.raw if look else None, content=content, situation=situation)
+
+    def alive(self, bindings: tuple[Binding, ...]) -> frozenset[str]:
+        """UIDs of bound pods that the API server says live."""
+        return self.sight.pods.value.alive(one.pod for one in bindings if one.pod)
 
     def trusted(self, bindings: tuple[Binding, ...]) -> Checkpoint | None:
         """The kubelet's checkpoint, if it is its last word."""
@@ -166,19 +173,14 @@ class Outlook:
         """Look at the whole machine now. Raises LookError."""
         return await self.sight.inventory.look()
 
-    def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
-        """Decide a start on what is known now. Called in a worker's thread, and reads no file."""
+    def decide(
+        self, call: Call, seats: tuple[str, ...], bindings: tuple[Binding, ...]
+    ) -> tuple[StartDecision, Machine]:
+        """Decide on what is known now. Called in a worker's thread, and reads no file."""
         # The loop may make another list meanwhile.
         evidence, books, tolerated = self.evidence(bindings), self.books, enforced(self.sight.pods.value)
-        decision = decide_start(seats, evidence.situation, books, self.pool, self.rules, enforced=tolerated)
-        self._keep(partial(self._recorder.started, self.pool.name, evidence, books, tolerated, decision))
-        return decision, evidence.situation.machine or Machine()
-
-    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
-        """Decide for seats that are dealt now. Called in a worker's thread, and reads no file."""
-        evidence, books = self.evidence(bindings), self.books
-        decision = decide_deal(seats, evidence.situation, books, self.pool, self.rules)
-        self._keep(partial(self._recorder.started, self.pool.name, evidence, books, {}, decision, dealt=True))
+        decision = decide(call, seats, evidence.situation, books, self.pool, self.rules, enforced=tolerated)
+        self._keep(partial(self._recorder.decided, self.pool.name, evidence, books, tolerated, call, decision))
         return decision, evidence.situation.machine or Machine()
 
     def _is_in_doubt(self, content: bytes | None, bindings: tuple[Binding, ...]) -> bool:
@@ -195,7 +197,10 @@ class Outlook:
         dealt = self.in_flight.value.items()
         self._dealt_under = under = {deal: self._dealt_under.get(deal, content) for deal in dealt}
         shown = holders.held(self.pool.resource) if holders and dealt else {}
-        return frozenset(deal[0] for deal in dealt if deal[0] not in shown or under[deal] is content)
+        # Once shown it has landed for good: a pod that has ended meanwhile is not on its way again.
+        landed = {deal for deal in dealt if deal[0] in shown and under[deal] is not content}
+        self._landed = landed | (self._landed & dealt)
+        return frozenset(deal[0] for deal in dealt - self._landed)
 
     def _keep(self, keep: Callable[[], None]) -> None:
         """Have the recorder keep something, on its own thread."""

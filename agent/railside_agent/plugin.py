@@ -98,8 +98,9 @@ class DevicePlugin(DevicePluginBase):
                         await stream.send_message(message)
                     sent = message
             finally:
-                # So that the first list of the next registration is already one of a kubelet that has just come.
-                self._heard.set(None)
+                if self.streams.value == 1:
+                    # So that the first list of the next registration is one of a kubelet that has just come.
+                    self._heard.set(None)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, stream: "Stream[pb.PreferredAllocationRequest, pb.PreferredAllocationResponse]"

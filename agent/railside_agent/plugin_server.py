@@ -65,7 +65,8 @@ class _Server(Server):
         self._connections: list[H2Protocol] = []
 
     def _protocol_factory(self) -> "H2Protocol":
-        """Note each connection: the kubelet makes one for a registration, so the list stays short."""
+        """Note each connection, and forget those that have ended."""
+        self._connections = [one for one in self._connections if not _has_ended(one)]
         connection = super()._protocol_factory()
         self._connections.append(connection)
         return connection
@@ -76,3 +77,8 @@ class _Server(Server):
         for connection in self._connections:
             if hasattr(connection, "processor"):
                 connection.processor.close()
+
+
+def _has_ended(connection: "H2Protocol") -> bool:
+    """Whether it was made and is closed; one that is being made has neither."""
+    return hasattr(connection, "connection") and connection.connection.is_closing()

@@ -114,6 +114,13 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
         """UIDs of all pods that are known to be over."""
         return frozenset(self.departed) | {uid for uid, pod in self.by_uid.items() if pod.ended}
 
+    def alive(self, uids: Iterable[str]) -> frozenset[str]:
+        """Those of ``uids`` that are known to live now: none while what is known may be old."""
+        if not self.synced or self.problem is not None:
+            return frozenset()
+        found = ((uid, self.by_uid.get(uid)) for uid in uids)
+        return frozenset(uid for uid, pod in found if pod is not None and not (pod.ended or pod.stopped))
+
     def ended(self, uid: str) -> bool | None:
         """True: its containers are done for good. False: it lives, or is on its way out. None: not known."""
         pod = self.by_uid.get(uid)

@@ -28,7 +28,7 @@ from railside_agent.flight_log import (
 )
 from railside_agent.flight_ring import Ring
 from railside_agent.seats import Books, Offer
-from railside_agent.start_decision import Enforced, StartDecision
+from railside_agent.start_decision import Call, Enforced, StartDecision
 from railside_proto.names import RECORDER_DIR
 
 
@@ -80,17 +80,16 @@ class Recorder:
         )
         self._put(self._ring, head, (*news, made))
 
-    def started(
+    def decided(
         self,
         pool: str,
         evidence: Evidence,
         books: Books,
         enforced: Enforced,
+        call: Call,
         decision: StartDecision,
-        *,
-        dealt: bool = False,
     ) -> None:
-        """Keep what a start came to, or a dealing that decides for all starts; it was decided with ``books``."""
+        """Keep what a ``call`` came to; it was decided with ``books``."""
         if self._ring is None:
             return
         head = self._head(self._ring)
@@ -104,7 +103,7 @@ class Recorder:
             enforced=enforced,
             binding=binding,
             refusal=refusal,
-            dealt=dealt,
+            call=call,
             books=None if kept is not None and kept.books == books else books,
         )
         self._put(self._ring, head, (*self._news.of(evidence), made))

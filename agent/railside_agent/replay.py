@@ -25,7 +25,7 @@ from railside_agent.flight_log import (
 from railside_agent.holders import read_checkpoint
 from railside_agent.seats import Books, offer
 from railside_agent.situation import Situation
-from railside_agent.start_decision import decide_deal, decide_start
+from railside_agent.start_decision import decide
 from railside_agent.virtual_topology import TopologySource
 
 
@@ -86,12 +86,9 @@ class _Desk:
         rules = self._pools[entry.pool]
         books = entry.books or self._books.get(entry.pool, Books())
         situation = self._situation(entry.facts)
-        if entry.dealt:
-            decision = decide_deal(entry.seats, situation, books, rules.pool, rules.rules)
-        else:
-            decision = decide_start(
-                entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced
-            )
+        decision = decide(
+            entry.call, entry.seats, situation, books, rules.pool, rules.rules, enforced=entry.enforced
+        )
         binding, refusal = outcome_of(decision)
         was = _outcome(entry.binding.hcas if entry.binding else (), entry.refusal)
         now = _outcome(binding.hcas if binding else (), refusal)

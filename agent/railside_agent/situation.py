@@ -26,6 +26,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """None where nobody chose one: then nothing new is offered."""
     ended: frozenset[str] = frozenset()
     """UIDs of pods that are known to be over, though the kubelet's checkpoint may still name them."""
+    alive: frozenset[str] = frozenset()
+    """UIDs of pods with bindings that the API server says live, whatever the kubelet's checkpoint names: a kubelet
+    that lost it leaves running containers alone, and writes one without them."""
     in_flight: frozenset[str] = frozenset()
     """Ids of calls that the kubelet has under way, or that its checkpoint cannot show yet."""
     claimed_gpus: frozenset[PciAddress] = frozenset()

@@ -3,6 +3,7 @@
 One pure step, so that a start from the field can be decided again at a desk. It must not touch files.
 """
 
+import enum
 import itertools
 from typing import Self
 
@@ -15,7 +16,7 @@ from railside_agent.rules import Rules
 from railside_agent.seats import Books, followed
 from railside_agent.situation import Situation, believed, without_holders
 from railside_agent.usage import usage
-from railside_proto.machine import Machine, PathClass, path_class
+from railside_proto.machine import Hca, Machine, PathClass, path_class
 from railside_proto.pool import Binding, Pool
 from railside_proto.reasons import Code, Reason, reason
 
@@ -38,37 +39,83 @@ Enforced = dict[str, PathClass]
 """The farthest path that a pod's annotations tolerate, by the pod's UID: beyond that it does not start."""
 
 
+class Call(enum.StrEnum):
+    """What a decision answers."""
+
+    START = "start"
+    DEAL = "deal"
+    REPLAY = "replay"
+    """A start on nodes that the kubelet replays as they were dealt (``binding: allocate``)."""
+
+
+def decide(
+    call: Call,
+    seats: tuple[str, ...],
+    now: Situation,
+    books: Books,
+    pool: Pool,
+    rules: Rules,
+    *,
+    enforced: Enforced,
+) -> StartDecision:
+    """The decision of whichever ``call``."""
+    match call:
+        case Call.START:
+            return decide_start(seats, now, books, pool, rules, enforced=enforced)
+        case Call.DEAL:
+            return decide_deal(seats, now, books, pool, rules)
+        case Call.REPLAY:
+            return decide_replay(seats, now, books, pool, rules, enforced=enforced)
+
+
 def decide_start(
     seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules, *, enforced: Enforced
 ) -> StartDecision:
     """Bind ``seats`` in situation ``now``, the checkpoint of which was read for this start."""
+    return _decided(seats, now, books, pool, rules, enforced=enforced)
+
+
+def decide_deal(seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules) -> StartDecision:
+    """Bind ``seats`` when they are dealt: whose they are, and which GPUs go with them, nobody can know yet."""
+    now = believed(now, books.checkpoint, books.listed, pool.resource)
+    return _decided(seats, without_holders(now, seats, pool.resource), books, pool, rules, enforced={})
+
+
+def decide_replay(
+    seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules, *, enforced: Enforced
+) -> StartDecision:
+    """A start of a container that was dealt its HCAs for good: no other can take the place of one that is ill."""
+    dealt = next((one for one in now.bindings if set(one.seats) == set(seats)), None)
+    if dealt is None:
+        detail = "nobody knows which those were"
+        return StartDecision.refusal(seats, reason(Code.NODES_CHANGED, seat=", ".join(seats), detail=detail))
+    why = _ill(dealt, now, pool)
+    if why is not None:
+        return StartDecision.refusal(seats, why)
+    return _decided(seats, now, books, pool, rules, enforced=enforced, dealt=dealt)
+
+
+def _decided(
+    seats: tuple[str, ...],
+    now: Situation,
+    books: Books,
+    pool: Pool,
+    rules: Rules,
+    *,
+    enforced: Enforced,
+    dealt: Binding | None = None,
+) -> StartDecision:
     now = believed(now, books.checkpoint, books.listed, pool.resource)
     used = usage(now, followed(now, books, pool), pool, rules, hinted_before=books.hinted)
     start = container_start(seats, now, pool, rules)
     gpus = now.machine.gpus if now.machine else ()
-    outcome = bind(start, used, held_gpus(now, rules), gpus)
+    outcome = bind(start, used, held_gpus(now, rules), gpus, dealt=dealt)
     if isinstance(outcome, Refused):
         return StartDecision(start=start, outcome=outcome)
     refusal = _too_far(outcome, start, enforced.get(start.pod or ""))
     if refusal is not None:
         return StartDecision(start=start, outcome=refusal)
     return StartDecision(start=start, outcome=outcome, farther=farther_than_needed(outcome, start, used))
-
-
-def decide_deal(seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules) -> StartDecision:
-    """Bind ``seats`` when they are dealt: whose they are, and which GPUs go with them, nobody can know yet."""
-    now = believed(now, books.checkpoint, books.listed, pool.resource)
-    return decide_start(seats, without_holders(now, seats, pool.resource), books, pool, rules, enforced={})
-
-
-def kept_as_dealt(decision: StartDecision, dealt: Binding | None, machine: Machine, pool: Pool) -> StartDecision:
-    """``decision`` for a container that has HCAs for good: no other can take the place of one that is ill."""
-    for seat, address in zip(dealt.seats, dealt.hcas, strict=True) if dealt else ():
-        found = sound_hca(address, machine, pool.selector.link_layer)
-        if isinstance(found, Reason):
-            why = reason(Code.HCA_NOT_SOUND, seat=seat, device=address, detail=found.sentence)
-            return StartDecision(start=decision.start, outcome=Refused(reason=why))
-    return decision
 
 
 def renewed(binding: Binding, machine: Machine) -> StartDecision | None:
@@ -97,3 +144,15 @@ def _too_far(bound: Bound, start: ContainerStart, tolerated: PathClass | None) -
         return None
     gpu, path = worst
     return Refused(reason=reason(Code.LOCALITY_NOT_MET, wanted=tolerated.name, gpu=gpu, path=path))
+
+
+def _ill(dealt: Binding, now: Situation, pool: Pool) -> Reason | None:
+    """What is wrong with the first HCA that cannot be used."""
+    machine = now.machine or Machine()
+    for seat, address in zip(dealt.seats, dealt.hcas, strict=True):
+        found = sound_hca(address, machine, pool.selector.link_layer)
+        if isinstance(found, Hca) and not pool.takes(found):
+            found = reason(Code.HCA_GONE, address=address)
+        if isinstance(found, Reason):
+            return reason(Code.HCA_NOT_SOUND, seat=seat, device=address, detail=found.sentence)
+    return None

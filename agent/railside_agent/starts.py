@@ -3,6 +3,7 @@
 It orders the steps and keeps the deadlines. It must not decide what they mean: the core does.
 """
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -14,7 +15,7 @@ from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, edits
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.inventory import LookError
-from railside_agent.start_decision import StartDecision
+from railside_agent.start_decision import Call, StartDecision
 from railside_agent.sysfs import has_virtual_topology
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding
@@ -24,7 +25,14 @@ DEAL_DEADLINE_SECONDS: Final = 0.05
 """Allocate holds up every pod of the node."""
 
 START_DEADLINE_SECONDS: Final = 7.0
-"""With a look at the machine before it well below the 30 s that the kubelet gives a PreStartContainer."""
+"""For one attempt."""
+
+PATIENCE_SECONDS: Final = 20.0
+"""For all attempts and the looks between them: well below the 30 s that the kubelet gives a PreStartContainer,
+so that the user gets a sentence."""
+
+CLOSE_SECONDS: Final = 1.0
+"""A refusal does not wait longer for the folder to be closed, which is done all the same."""
 
 
 class Outlook(Protocol):
@@ -40,11 +48,10 @@ class Outlook(Protocol):
     async def look(self) -> object:
         """Look at the whole machine. Raises LookError."""
 
-    def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+    def decide(
+        self, call: Call, seats: tuple[str, ...], bindings: tuple[Binding, ...]
+    ) -> tuple[StartDecision, Machine]:
         """The decision, and the machine that it rests on. Called in a worker's thread."""
-
-    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
-        """The same for seats that are dealt at this moment. Called in a worker's thread."""
 
     def is_present(self, hcas: tuple[Hca, ...]) -> bool:
         """Whether ``hcas`` are called and numbered so at this moment. Blocks; called in a worker's thread."""
@@ -82,13 +89,21 @@ class ContainerStarts:
 
     async def start(self, seats: tuple[str, ...]) -> Bound | Refused:
         """Bind ``seats`` as things are now, and lay out what the container will find; nothing if refused."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                decision = await self._decided(seats)
+        except TimeoutError:
+            decision = await self._refused(seats, reason(Code.LOOK_FAILED, detail="it takes too long"))
+        self._told(decision)
+        return decision.outcome
+
+    async def _decided(self, seats: tuple[str, ...]) -> StartDecision:
         await self._outlook.refresh()
         decision = await self._attempted(seats)
         if decision is None or isinstance(decision.outcome, Refused):
             # What was known of the machine may be old: look, and try once more.
             decision = await self._looked_and_attempted(seats)
-        self._told(decision)
-        return decision.outcome
+        return decision
 
     async def _looked_and_attempted(self, seats: tuple[str, ...]) -> StartDecision:
         try:
@@ -107,7 +122,7 @@ class ContainerStarts:
             return await self._refused(seats, directory_failed(seats, error))
 
     async def _refused(self, seats: tuple[str, ...], why: Reason) -> StartDecision:
-        await self._allocations.close(seats, START_DEADLINE_SECONDS)
+        await self._allocations.close(seats, CLOSE_SECONDS)
         return StartDecision.refusal(seats, why)
 
     # From here on in the worker's thread
@@ -118,7 +133,7 @@ class ContainerStarts:
         return has_virtual_topology(self._root)
 
     def _attempt(self, disk: DeviceDirectories, seats: tuple[str, ...]) -> StartDecision | None:
-        decision, machine = self._outlook.decide(seats, disk.bindings())
+        decision, machine = self._outlook.decide(Call.START, seats, disk.bindings())
         match decision.outcome:
             case Refused():
                 self._refuse(disk, decision)

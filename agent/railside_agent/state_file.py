@@ -36,11 +36,12 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """Of this boot alone: after another no container runs, and each is bound anew."""
 
 
-_Node = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+_Node = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Seat(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    seat: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+    seat: str
+    """Whatever the kubelet's checkpoint calls it: what was written must be read again."""
     numa_nodes: tuple[_Node, ...] = ()
     held: bool = False
 
@@ -65,6 +66,7 @@ class StateFile:
         self._path = root / STATE_DIR / f"seats-{pool.name}.json"
         self._log = log
         self._written = b""
+        self._swept = False
         self._complaint: tuple[str, type[Exception]] | None = None
 
     def recall(self) -> Remembered:
@@ -93,6 +95,9 @@ class StateFile:
             return True
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._swept:
+                _sweep(self._path)
+                self._swept = True
             _write_durably(self._path, text)
         except OSError as error:
             self._complain("the state could not be remembered", error)
@@ -137,6 +142,12 @@ def _text(remembered: Remembered, boot: str) -> bytes:
         bindings=remembered.bindings,
     )
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"
+
+
+def _sweep(path: Path) -> None:
+    """Take away what a run that was killed while it wrote has left. Raises OSError."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        left.unlink(missing_ok=True)
 
 
 def _write_durably(path: Path, text: bytes) -> None:

@@ -182,6 +182,8 @@ def status(view: View) -> Status:
 
 
 def _pool_problem(pool: PoolView) -> str | None:
+    if pool.offer.usage is None:
+        return "no list was made yet: the disk has not told what pods hold"
     if not pool.wanted:
         return None
     if not pool.registration.registered:

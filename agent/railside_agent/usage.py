@@ -41,6 +41,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """The whole pool."""
 
     hinted: bool
+    share: int
+    """How many containers one HCA may serve."""
     held: dict[str, HeldId]
     """Our seats that containers hold, by name; seats of pods known to be over are not among them."""
     foreign: Foreign
@@ -94,6 +96,7 @@ def usage(
     hcas = counts.hcas(mine, _users(live), theirs.hcas, hinted=hinted)
     return Usage(
         hinted=hinted,
+        share=pool.share(now.mode),
         held=_held(now, pool),
         foreign=theirs,
         live=live,
@@ -102,29 +105,21 @@ def usage(
 
 
 def live_bindings(now: Situation, pool: Pool) -> tuple[Binding, ...]:
-    """Bindings whose seats their pod still holds, by the checkpoint; all of them where that is in doubt."""
+    """Bindings of containers that still hold the seats, by the checkpoint; all of them where that is in doubt."""
     if now.doubtful:
         return now.bindings
-    pods = _pods_by_seat(_live_entries(now, pool))
-    return tuple(
-        one
-        for one in now.bindings
+    entries = _live_entries(now, pool)
+    holding = {(entry.pod, seat) for entry in entries for seat in entry.names}
+    dealt = {frozenset(entry.names) for entry in entries}
+    return tuple(one for one in now.bindings if _is_live(one, now, holding, dealt))
+
+
+def _is_live(binding: Binding, now: Situation, holding: set[tuple[str, str]], dealt: set[frozenset[str]]) -> bool:
+    """Whether a container is bound so; ``holding`` are pods with their seats, ``dealt`` those of a container."""
+    if binding.pod is None:
         # What is bound when it is dealt is in use before the checkpoint can show it.
-        if (one.pod is None and now.in_flight.issuperset(one.seats)) or _is_held(one, pods)
-    )
-
-
-def _pods_by_seat(entries: Iterable[Entry]) -> dict[str, set[str]]:
-    pods: dict[str, set[str]] = {}
-    for entry in entries:
-        for name in entry.names:
-            pods.setdefault(name, set()).add(entry.pod)
-    return pods
-
-
-def _is_held(binding: Binding, pods: dict[str, set[str]]) -> bool:
-    holders = [pods[seat] for seat in binding.seats if seat in pods]
-    return bool(holders) if binding.pod is None else any(binding.pod in one for one in holders)
+        return frozenset(binding.seats) in dealt or now.in_flight.issuperset(binding.seats)
+    return binding.pod in now.alive or any((binding.pod, seat) in holding for seat in binding.seats)
 
 
 def _live_entries(now: Situation, pool: Pool) -> list[Entry]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from railside_agent.alone import DisplacedError
 from railside_agent.app import Agent
 from railside_agent.settings import Resolved, SettingsError, descriptions, flag, refuse_unusable, resolve, variable
 from railside_runtime.log_pipe import LogPipe
@@ -106,9 +107,17 @@ def _run_logged(resolved: Resolved, log: FilteringBoundLogger) -> int:
     else:
         log.info("stopped")
         return OK
-    # Its trace is what helps.
-    log.error("this is a bug", exc_info=broken)
+    _explain(broken, log)
     return BROKEN
+
+
+def _explain(broken: ExceptionGroup[Exception], log: FilteringBoundLogger) -> None:
+    """Another agent on the machine is one sentence; anything else is a bug, and its trace is what helps."""
+    displaced, bugs = broken.split(DisplacedError)
+    if displaced is not None:
+        log.error("stopping", why="; ".join(str(error) for error in displaced.exceptions))
+    if bugs is not None:
+        log.error("this is a bug", exc_info=bugs)
 
 
 async def _until_told_to_stop(agent: Agent) -> None:

@@ -27,6 +27,7 @@ class Code(enum.StrEnum):
     SAME_FUNCTION = "SameFunction"
     UVERBS_MISSING = "UverbsMissing"
     UVERBS_NUMBERS_DIFFER = "UverbsNumbersDiffer"
+    UVERBS_NUMBERS_SHARED = "UverbsNumbersShared"
     HCA_SILENT = "HcaSilent"
     NO_ACTIVE_PORT = "NoActivePort"
     NO_SUBNET_MANAGER = "NoSubnetManager"
@@ -113,6 +114,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.UVERBS_MISSING: (
         "{device} has no usable device node: {detail}",
         "load ib_uverbs and see that udev made the node under /dev/infiniband",
+    ),
+    Code.UVERBS_NUMBERS_SHARED: (
+        "{device} and another device both show the numbers {numbers}, for {node}: one is being renumbered",
+        "wait for the next look; if it stays so, reload the driver",
     ),
     Code.UVERBS_NUMBERS_DIFFER: (
         "{device}: /dev/infiniband/{node} has numbers {found}, but the kernel says {expected}",

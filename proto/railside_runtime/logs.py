@@ -4,6 +4,7 @@ It must not be configured globally: whoever logs is given the logger. Nothing se
 """
 
 import logging
+import math
 from typing import Any, BinaryIO, Final, Protocol, cast
 
 import msgspec
@@ -12,7 +13,9 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from railside_runtime.log_options import Format, Level
 
-REPEAT_SECONDS: Final = 1.0
+REPEAT_SECONDS: Final = 10.0
+
+_MOST_REMEMBERED: Final = 64
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -69,15 +72,18 @@ class ForeignLogs(logging.Handler):
         """Pass warnings and errors on to ``log``."""
         super().__init__(level=logging.WARNING)
         self._log = log
-        self._last = ("", 0.0)
+        self._said: dict[str, float] = {}
+        """When each message of late was passed on, the latest last."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log ``record`` with its logger's name; what is said again and again, once a second."""
-        said, at = self._last
+        """Log ``record`` with its logger's name; what is said again and again, once in a while."""
         message = record.getMessage()
-        if message == said and record.created - at < REPEAT_SECONDS:
+        if record.created - self._said.get(message, -math.inf) < REPEAT_SECONDS:
             return
-        self._last = (message, record.created)
+        self._said.pop(message, None)
+        self._said[message] = record.created
+        if len(self._said) > _MOST_REMEMBERED:
+            del self._said[next(iter(self._said))]
         facts: dict[str, Any] = {"library": record.name}
         if record.exc_info:
             facts["exc_info"] = record.exc_info

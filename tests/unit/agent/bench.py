@@ -17,7 +17,7 @@ from railside_agent.inventory import LookError
 from railside_agent.plugin import Starts
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
-from railside_agent.start_decision import StartDecision, decide_deal, decide_start
+from railside_agent.start_decision import Call, StartDecision, decide
 from railside_agent.starts import ContainerStarts
 from railside_proto.machine import DeviceNode, Hca, Machine
 from railside_proto.pool import Binding, Pool
@@ -40,6 +40,8 @@ class FakeOutlook:
         self.present: Callable[[tuple[Hca, ...]], bool] = lambda _: True
         self.look_problem: str | None = None
         self.asked: list[str] = []
+        self.hangs = False
+        """Whether a look never ends."""
         self.answers = threading.Event()
         self.answers.set()
 
@@ -48,18 +50,18 @@ class FakeOutlook:
 
     async def look(self) -> object:
         self.asked.append("look")
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.look_problem is not None:
             raise LookError(self.look_problem)
         self.now = self.newer or self.now
         return self.now.machine
 
-    def decide(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
+    def decide(
+        self, call: Call, seats: tuple[str, ...], bindings: tuple[Binding, ...]
+    ) -> tuple[StartDecision, Machine]:
         now = self._asked("decide", bindings)
-        return decide_start(seats, now, Books(), POOL, RULES, enforced={}), now.machine or Machine()
-
-    def decide_deal(self, seats: tuple[str, ...], bindings: tuple[Binding, ...]) -> tuple[StartDecision, Machine]:
-        now = self._asked("decide_deal", bindings)
-        return decide_deal(seats, now, Books(), POOL, RULES), now.machine or Machine()
+        return decide(call, seats, now, Books(), POOL, RULES, enforced={}), now.machine or Machine()
 
     def is_present(self, hcas: tuple[Hca, ...]) -> bool:
         return self.present(hcas)

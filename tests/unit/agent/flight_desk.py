@@ -23,7 +23,7 @@ from railside_agent.raw_machine import RawMachine, RawPortState, RawRdmaDevice
 from railside_agent.recorder import Recorder
 from railside_agent.replay import Replayed, replay
 from railside_agent.settings import PoolSettings, Settings
-from railside_agent.start_decision import StartDecision
+from railside_agent.start_decision import Call, StartDecision
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.names import RECORDER_DIR, RESOURCE
 from railside_proto.pool import Binding
@@ -153,7 +153,7 @@ class Desk:
 
     def decide(self, *seats: str, pool: str = INFINIBAND_POOL) -> StartDecision:
         """Decide a start, which is recorded at the loop's next turn."""
-        return self.outlooks[pool].decide(seats, self.bindings.get(pool, ()))[0]
+        return self.outlooks[pool].decide(Call.START, seats, self.bindings.get(pool, ()))[0]
 
     async def start(self, *seats: str, pool: str = INFINIBAND_POOL) -> StartDecision:
         """Decide a start, carry it out and list anew."""
@@ -189,7 +189,8 @@ def _entry(pod: str, resource: str, ids: tuple[str, ...]) -> dict[str, object]:
     by_node: dict[str, list[str]] = {}
     for one in ids:
         by_node.setdefault(one[1] if one[0] == "n" else "-1", []).append(one)
-    return {"PodUID": pod, "ContainerName": "main", "ResourceName": resource, "DeviceIDs": by_node}
+    entry = {"PodUID": pod, "ContainerName": "main", "ResourceName": resource, "DeviceIDs": by_node}
+    return {**entry, "AllocResp": ""}
 
 
 def found(steps: list[Replayed]) -> list[str]:

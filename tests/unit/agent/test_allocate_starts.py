@@ -10,6 +10,7 @@ from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits
 from railside_agent.holders import Checkpoint, Entry
 from railside_proto.machine import PortState
+from railside_proto.pool import Mode
 from railside_proto.reasons import Code
 
 _DOWN = (port(PortState.DOWN),)
@@ -134,6 +135,35 @@ async def test_init_and_main_containers_share_what_they_were_dealt(bench: Bench)
     bound = [one.binding for one in outcomes if isinstance(one, Bound)]
     assert [binding("p", n0_s0=1), binding("p", n0_s0=1, n0_s1=2)] == bound
     assert answers == [["/dev/infiniband/uverbs1"], ["/dev/infiniband/uverbs1", "/dev/infiniband/uverbs2"]]
+
+
+async def test_an_hca_given_away_since_is_not_dealt_again(bench: Bench) -> None:
+    """A seat whose container has ended does not bring its HCA back from whom that was dealt to since (law 7)."""
+    await _deal_both(bench)
+    bench.in_flight.set({})
+    bench.know(placed(1, ports=_DOWN), placed(2), checkpoint=Checkpoint())
+    first = await bench.starts.deal(SEATS)
+    code, _ = _refusal(await bench.starts.deal(_OTHER))
+    assert (_nodes(first), code) == (["/dev/infiniband/uverbs2"], Code.NO_FREE_HCA)
+
+
+async def test_seats_that_are_refused_are_not_in_flight(bench: Bench) -> None:
+    """The pod fails and the kubelet has its seats again: they count as held by nobody."""
+    await _deal_both(bench)
+    await bench.starts.deal(("n0-s2",))
+    assert {*SEATS, *_OTHER} == bench.in_flight.value.keys()
+
+
+async def test_a_switch_to_fewer_shares_takes_no_container_its_hca(tmp_path: Path, written: LogLines) -> None:
+    """What was dealt under ib-shared-multi starts again under ib-shared, however many share its HCA (law 7)."""
+    bench = Bench(tmp_path, written, replayed=True)
+    bench.know(placed(1), mode=Mode.IB_SHARED_MULTI)
+    answers = [_nodes(await bench.starts.deal(seats)) for seats in (SEATS, _OTHER)]
+    bench.know(placed(1), placed(2), mode=Mode.IB_SHARED)
+    _dealt(bench, entry("p", *SEATS), entry("q", *_OTHER))
+    again = [await bench.starts.start(seats) for seats in (SEATS, _OTHER)]
+    assert answers == [["/dev/infiniband/uverbs1"]] * 2
+    assert [one.hcas for one in again if isinstance(one, Bound)] == [(placed(1),)] * 2
 
 
 async def test_nodes_that_are_replayed_are_never_laid_out_anew(bench: Bench) -> None:

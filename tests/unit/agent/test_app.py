@@ -81,7 +81,9 @@ class _Node(LivingNode):
             "DeviceIDs": {str(numa_node): [name]},
             "AllocResp": base64.b64encode(said).decode(),
         }
-        content = msgspec.json.encode({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1})
+        content = msgspec.json.encode(
+            {"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": {}}, "Checksum": 1}
+        )
         # A kubelet that runs would write its own over it.
         await self.kubelet.stop()
         await asyncio.to_thread(self.checkpoint.write_bytes, content)
@@ -293,9 +295,13 @@ async def test_an_hca_that_is_renumbered_is_laid_out_anew_at_the_next_look(node:
 
 
 def _renumber(root: Path, device: str, now: DeviceNode) -> None:
-    (root / f"sys/class/infiniband_verbs/{device}/dev").write_text(f"{now.major}:{now.minor}\n")
-    (root / f"dev/infiniband/{device}").unlink()
-    StandInNodes().make(root / f"dev/infiniband/{device}", now)
+    """Both at one blow: in between a look would find an HCA that is not complete."""
+    dev, node = root / f"sys/class/infiniband_verbs/{device}/dev", root / f"dev/infiniband/{device}"
+    fresh = [one.with_name(f".{one.name}") for one in (dev, node)]
+    fresh[0].write_text(f"{now.major}:{now.minor}\n")
+    StandInNodes().make(fresh[1], now)
+    for new, old in zip(fresh, (dev, node), strict=True):
+        new.replace(old)
 
 
 async def test_what_was_withdrawn_is_remembered_by_the_next_agent(node: _Node) -> None:

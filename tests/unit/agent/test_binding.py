@@ -121,6 +121,33 @@ def test_a_seat_that_fits_everywhere_in_a_list_with_hints() -> None:
     assert _Case(now=now, seats=("any-s0",)).numbers() == [3]
 
 
+@pytest.mark.parametrize(
+    ("bound", "mode", "expected"),
+    [
+        pytest.param((binding(None, n0_s0=1),), Mode.IB_SHARED, 1, id="nobody-else-has-it"),
+        pytest.param((binding(None, n0_s0=1), binding("q", n0_s1=1)), Mode.IB_SHARED, 2, id="another-has-it-now"),
+        pytest.param(
+            (binding(None, n0_s0=1), binding("q", n0_s1=1)), Mode.IB_SHARED_MULTI, 1, id="another-shares-it"
+        ),
+        pytest.param((binding("p", n0_s0=1), binding("q", n0_s1=1)), Mode.IB_SHARED, 1, id="its-own"),
+    ],
+)
+def test_what_may_have_been_its_own_is_kept_where_others_leave_room(
+    bound: tuple[Binding, ...], mode: Mode, expected: int
+) -> None:
+    """A binding of nobody knows whom is no claim: its HCA may have been given away since (law 7)."""
+    entries = (entry("p", "n0-s0"), entry("q", "n0-s1"))
+    now = situation(*_TWO_A_ZONE, gpus=_GPUS, entries=entries, bindings=bound, mode=mode)
+    assert _Case(now=now, seats=("n0-s0",)).numbers() == [expected]
+
+
+def test_in_doubt_nobody_gets_what_another_was_bound_to_since() -> None:
+    """With a checkpoint that tells nothing, a seat's earlier HCA goes to it only as long as nobody else has it."""
+    bound = (binding("old", n0_s1=2), binding("p", n0_s0=2), binding("q", n1_s0=3))
+    now = situation(*_TWO_A_ZONE, gpus=_GPUS, doubtful=True, bindings=bound)
+    assert _Case(now=now, seats=("n0-s1",)).numbers() == [1]
+
+
 def test_an_ill_hca_is_exchanged_for_another_of_its_zone() -> None:
     """A container whose HCA fell ill starts on a sound one of its zone (law 8, B-DP-37)."""
     hcas = (placed(1, ports=_DOWN), *_TWO_A_ZONE[1:])

@@ -9,6 +9,7 @@ import msgspec
 from tests.unit.agent.living_node import LivingNode, device_nodes
 
 from railside_agent.container_edits import ALLOCATIONS
+from railside_agent.status import View
 from railside_proto.names import RUN_DIR, STATE_DIR
 from railside_proto.reasons import Code
 from railside_sim.pods import Pending, PodRequest
@@ -64,14 +65,14 @@ async def test_what_an_earlier_life_left_is_held_against_the_node_of_now(node: L
         await node.until(
             lambda view: tuple(one.seat.id for one in view.pools[0].offer.seats if one.held) == stays.seats
         )
-        await node.until(lambda view: [one.seats for one in view.pools[0].bindings] == [stays.seats])
+        await node.until(lambda view: _live(view) == [stays.seats])
         told = await node.until(lambda view: any(one.reason for one in view.pools[0].offer.seats if one.held))
         (seat,) = (one for one in told.pools[0].offer.seats if one.held)
         assert seat.reason is not None
         assert seat.reason.code is Code.HCA_GONE
         folders = node.root / ALLOCATIONS
-        await node.until(lambda _: len(_laid_out(folders)) == 0)
-        assert len(await asyncio.to_thread(lambda: list(folders.iterdir()))) == 1
+        # That of the pod that never was is collected in time.
+        await node.until(lambda _: len(_laid_out(folders)) == 1)
         assert gone.seats != stays.seats
 
 
@@ -89,6 +90,12 @@ def _while_away(root: Path, device: str) -> None:
     (root / "sys/class/infiniband" / name).unlink()
     for folder in (root / ALLOCATIONS).iterdir():
         os.utime(folder, (time.time() - 3600,) * 2)
+
+
+def _live(view: View) -> list[tuple[str, ...]]:
+    """Seats of all containers that count as bound."""
+    used = view.pools[0].offer.usage
+    return [one.seats for one in used.live] if used else []
 
 
 def _laid_out(folders: Path) -> list[Path]:

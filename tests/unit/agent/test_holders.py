@@ -48,6 +48,11 @@ def _entry(*ids: object, **facts: object) -> Entry:
         pytest.param(
             _checkpoint(_raw({"0": ["a"]}, AllocResp="no base64!")), (_entry(held("a", 0)),), id="odd-answer"
         ),
+        pytest.param(
+            _checkpoint(_raw({"0": ["a"]}, AllocResp="CgA\u00e9")),
+            (_entry(held("a", 0)),),
+            id="answer-beyond-ascii",
+        ),
         pytest.param(_checkpoint(_raw({"0": ["a"]}, AllocResp=None)), (_entry(held("a", 0)),), id="no-answer"),
         pytest.param(
             _checkpoint(_raw({"0": ["a"]}, PodUID="x", ContainerName="init", Later=1)),
@@ -69,6 +74,18 @@ def test_who_was_dealt_what(content: bytes, expected: tuple[Entry, ...]) -> None
         pytest.param(b"\xff\xfe", id="garbage"),
         pytest.param(_checkpoint(_raw(["n0-s0"])), id="ids-of-an-older-form"),
         pytest.param(_checkpoint(registered=["n0-s0"]), id="registered-of-another-form"),
+        *(
+            pytest.param(_checkpoint(_raw({"0": ["n0-s0"]})).replace(key, b"Odd" + key[3:]), id=key.decode())
+            for key in (
+                b"PodDeviceEntries",
+                b"RegisteredDevices",
+                b"PodUID",
+                b"ContainerName",
+                b"ResourceName",
+                b"DeviceIDs",
+                b"AllocResp",
+            )
+        ),
     ],
 )
 def test_nonsense_is_never_nothing_held(content: bytes) -> None:

@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.builders import INFINIBAND, ONE_HCA, TWO_NUMA, one_device, seen, tree
+from tests.unit.builders import INFINIBAND, ONE_HCA, TWO_NUMA, left_out, one_device, seen, tree
 
 from railside_proto.machine import DeviceNode
+from railside_proto.reasons import Code
 from railside_sim.stand_in_nodes import StandInNodes
 
 
@@ -34,6 +35,21 @@ def test_hcas_and_their_nodes_are_joined_by_name_and_not_by_number(tmp_path: Pat
     )
     found = {hca.name: hca.uverbs.name for hca in seen(tree(text, tmp_path)).hcas}
     assert found == {"mlx5_0": "uverbs3", "mlx5_1": "uverbs2", "mlx5_2": "uverbs1", "mlx5_3": "uverbs0"}
+
+
+def test_two_hcas_that_show_one_number_are_both_left_out(tmp_path: Path) -> None:
+    """In the middle of a renumbering nobody can tell whose node it is, and nobody gets it (law 9)."""
+    text = TWO_NUMA + "".join(
+        f"\nhca pci0000:{bus}/0000:{bus}:01.0/0000:{bus + 1}:00.0 numa=0 name=mlx5_{number} uverbs={number}"
+        f" guid=5c25:7303:00a1:000{number}\nport mlx5_{number} 1 {INFINIBAND}"
+        for number, bus in enumerate((20, 30, 40))
+    )
+    root = tree(text, tmp_path)
+    numbers = (root / "sys/class/infiniband_verbs/uverbs0/dev").read_text()
+    (root / "sys/class/infiniband_verbs/uverbs1/dev").write_text(numbers)
+    found = seen(root)
+    assert [hca.name for hca in found.hcas] == ["mlx5_2"]
+    assert left_out(found) == dict.fromkeys(("mlx5_0", "mlx5_1"), Code.UVERBS_NUMBERS_SHARED)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from railside_agent.container_edits import Style, allocation_key
 from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.flight_log import Began
 from railside_agent.holders import Checkpoint
-from railside_agent.housekeeping import RETRY_SECONDS
+from railside_agent.housekeeping import RETRY_SECONDS, TwoLooks
 from railside_agent.inventory import Inventory, Look
 from railside_agent.mode import Configured, NodeFacts
 from railside_agent.offering import Offering
@@ -164,6 +164,7 @@ class _Stage:
             restart=self.restarted.append,
             calm=self.calm.wait,
             log=self.log,
+            collect_seconds=0.02,
         )
 
     def with_state(self, state: StateFile) -> None:
@@ -188,10 +189,17 @@ class _Stage:
     async def hold(self, **pods: str) -> None:
         """The kubelet writes that pods hold seats, ``_`` for ``-``, at their zone's node 0."""
         entries = [
-            {"PodUID": pod, "ContainerName": "main", "ResourceName": RESOURCE, "DeviceIDs": {"0": [seat]}}
+            {
+                "PodUID": pod,
+                "ContainerName": "main",
+                "ResourceName": RESOURCE,
+                "DeviceIDs": {"0": [seat]},
+                "AllocResp": "",
+            }
             for pod, seat in pods.items()
         ]
-        content = msgspec.json.encode({"Data": {"PodDeviceEntries": entries}, "Checksum": 1})
+        data = {"PodDeviceEntries": entries, "RegisteredDevices": {}}
+        content = msgspec.json.encode({"Data": data, "Checksum": 1})
         await asyncio.to_thread(_write, self.root / DEVICE_PLUGINS / KUBELET_CHECKPOINT, content)
         await self.checkpoint.read_now()
 
@@ -432,6 +440,25 @@ async def test_what_was_listed_is_written_down(stage: _Stage) -> None:
     assert (Listed(id="n0-s0", numa_nodes=(0,)),) == remembered.books.listed
 
 
+@pytest.mark.parametrize(
+    ("looks", "kept"),
+    [
+        pytest.param(["ab"], None, id="the-first-look"),
+        pytest.param(["ab", "ab"], "ab", id="as-before"),
+        pytest.param(["ab", "a"], "ab", id="one-is-missing-once"),
+        pytest.param(["ab", "a", "a"], "a", id="one-is-missing-twice"),
+        pytest.param(["ab", "", "ab"], "ab", id="all-were-missing-once"),
+        pytest.param(["ab", None], None, id="in-doubt"),
+        pytest.param(["ab", None, ""], None, id="the-first-look-behind-a-doubt"),
+    ],
+)
+def test_what_one_look_does_not_name_stays(looks: list[str | None], kept: str | None) -> None:
+    """A checkpoint that is wrong for a moment costs no running container its folder."""
+    two = TwoLooks()
+    told = [two.kept(None if look is None else frozenset((seat,) for seat in look)) for look in looks]
+    assert told[-1] == (None if kept is None else {(seat,) for seat in kept})
+
+
 async def test_folders_of_ended_containers_are_taken_away(stage: _Stage) -> None:
     """What the kubelet's checkpoint does not name any more goes, what it names stays."""
     await stage.hold(p="n0-s0", q="n0-s1")
@@ -520,6 +547,36 @@ async def test_how_long_the_kubelet_has_listened_counts(tmp_path: Path, written:
         await offer.until(lambda now: _health(now) == {"n0-s0": True})
         stage.outlook.heard.set(0.0)
         await offer.until(lambda now: _health(now) == {"n0-s0": False})
+
+
+async def test_a_deal_that_was_shown_is_not_on_its_way_again(stage: _Stage) -> None:
+    """A pod that has come and gone within seconds leaves its seat free at once (law 7)."""
+    await stage.hold(q="n0-s5")
+    stage.outlook.in_flight.set({"n0-s0": 1})
+    seen = []
+    for pods in ({"q": "n0-s5"}, {"p": "n0-s0"}, {"q": "n0-s5"}):
+        await stage.hold(**pods)
+        seen.append(stage.outlook.evidence(()).situation.in_flight)
+    assert seen == [{"n0-s0"}, frozenset(), frozenset()]
+
+
+async def test_a_pod_that_lives_keeps_its_hca_though_the_checkpoint_was_lost(stage: _Stage) -> None:
+    """A kubelet that lost its checkpoint writes one without the running pods; the API server still has them."""
+    bound = (binding("p", n0_s0=1), binding("over", n0_s1=2))
+    living = Pod(uid="p", name="train", namespace="ml", ended=False, terminating=False)
+    over = msgspec.structs.replace(living, uid="over", ended=True)
+    by_uid = {"p": living, "over": over}
+    stage.see(hca(1), hca(2))
+    await stage.hold()
+    known = [
+        Pods(pods=(living, over), by_uid=by_uid, synced=True),
+        Pods(pods=(living, over), by_uid=by_uid, synced=True, problem="the API server is away"),
+    ]
+    alive = []
+    for pods in known:
+        stage.pods.set(pods)
+        alive.append(stage.outlook.evidence(bound).situation.alive)
+    assert alive == [{"p"}, frozenset()]
 
 
 def test_gpus_of_resource_claims_are_held(stage: _Stage) -> None:

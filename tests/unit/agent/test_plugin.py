@@ -195,6 +195,24 @@ async def test_a_list_that_has_ended_is_heard_by_nobody(
     assert (during is None, after) == (False, None)
 
 
+async def test_a_second_list_that_ends_leaves_the_first_one_heard(
+    kubelet: DevicePluginStub, heard: Cell[float | None]
+) -> None:
+    """As long as one list is open the kubelet listens, whoever else looked at it for a moment (law 3)."""
+    async with kubelet.ListAndWatch.open() as first:
+        await first.send_message(pb.Empty(), end=True)
+        await _next(first)
+        async with kubelet.ListAndWatch.open() as second:
+            await second.send_message(pb.Empty(), end=True)
+            await _next(second)
+            await second.cancel()
+        # Another call goes there and back: by then the plugin has seen the end.
+        await kubelet.GetDevicePluginOptions(pb.Empty())
+        await kubelet.GetDevicePluginOptions(pb.Empty())
+        assert heard.value is not None
+        await first.cancel()
+
+
 async def test_when_the_list_was_opened_is_known(kubelet: DevicePluginStub, heard: Cell[float | None]) -> None:
     """Each stream that the kubelet opens is a registration that it follows from then on (law 8)."""
     moments = []

@@ -237,6 +237,16 @@ async def test_a_start_that_outlives_its_deadline_binds_nothing(bench: Bench) ->
     assert await bench.found(*SEATS) == []
 
 
+@pytest.mark.looptime
+async def test_a_start_is_answered_before_the_kubelet_gives_up(bench: Bench) -> None:
+    """However many things hang one behind the other, the user gets a sentence within the kubelet's 30 s."""
+    bench.outlook.hangs = True
+    bench.know(_ILL)
+    outcome = await bench.starts.start(SEATS)
+    assert _code(outcome) is Code.LOOK_FAILED
+    assert asyncio.get_running_loop().time() < 25
+
+
 async def test_a_folder_that_cannot_be_closed_is_told(bench: Bench, written: LogLines) -> None:
     """Where nothing can be taken away after a failure, that is in the log."""
     bench.outlook.present = lambda _: False

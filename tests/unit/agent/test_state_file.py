@@ -69,6 +69,23 @@ def test_clocks_and_courses_are_of_one_run(tmp_path: Path, written: LogLines, st
     assert StateFile(tmp_path, POOL, written.log).recall().books.listed == _LISTED[:1]
 
 
+def test_what_a_killed_run_left_goes_at_the_next_writing(tmp_path: Path, state: StateFile) -> None:
+    """A file that was being written when its agent was killed does not lie there for ever."""
+    _write(tmp_path, b"")
+    left = _path(tmp_path).with_name(f".{_path(tmp_path).name}.x1y2")
+    left.write_bytes(b"{")
+    state.remember(_KNOWN)
+    assert [one.name for one in left.parent.iterdir()] == [_path(tmp_path).name]
+
+
+def test_ids_of_any_length_are_read_again(tmp_path: Path, written: LogLines, state: StateFile) -> None:
+    """Whatever another plugin called its devices, mode and hints outlive the agent beside it."""
+    odd = (Listed(id="", held=True), Listed(id="x" * 300, numa_nodes=(1 << 17,), held=True))
+    state.remember(Remembered(mode=Mode.IB_SHARED, books=Books(hinted=True, listed=odd)))
+    again = StateFile(tmp_path, POOL, written.log).recall()
+    assert (again.mode, again.books.listed, written.events) == (Mode.IB_SHARED, odd, [])
+
+
 def test_bindings_are_of_one_boot(tmp_path: Path, written: LogLines) -> None:
     """After a reboot no container runs, and numbers mean other HCAs: each is bound anew (law 9)."""
     StateFile(tmp_path, POOL, written.log, boot="one").remember(_KNOWN)
@@ -121,7 +138,7 @@ def test_fields_of_later_versions_are_passed_over(tmp_path: Path, state: StateFi
         pytest.param(b"{", id="torn"),
         pytest.param(b"\xff\x00", id="garbage"),
         pytest.param(b'{"version": 2}', id="no-seats"),
-        pytest.param(b'{"version": 2, "seats": [{"seat": ""}]}', id="nameless"),
+        pytest.param(b'{"version": 2, "seats": [{"name": "a"}]}', id="nameless"),
         pytest.param(b'{"version": 2, "seats": [{"seat": "a", "numaNodes": [-1]}]}', id="odd-node"),
         pytest.param(b'{"version": 2, "seats": [{"seat": "a"}, {"seat": "a"}]}', id="twice"),
         pytest.param(b'{"version": 2, "mode": "shared", "seats": []}', id="unknown-mode"),

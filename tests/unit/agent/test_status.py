@@ -53,6 +53,7 @@ def _first(view: View) -> PoolStatus:
     return status(view).pools[0]
 
 
+_NO_LIST = "no list was made yet: the disk has not told what pods hold"
 _DEAF = msgspec.structs.replace(_REGISTERED, streams=0)
 _ROCE = Pool(resource="example.com/roce")
 
@@ -66,24 +67,29 @@ _ROCE = Pool(resource="example.com/roce")
             ("the machine could not be looked at: sysfs did not answer within 10 s",),
             id="a-look-that-failed",
         ),
-        pytest.param(_view(_pool(wanted=False, registration=NOT_TRIED)), (), id="B-DP-45-nothing-to-offer"),
-        pytest.param(_view(_pool(registration=NOT_TRIED)), (NOT_TRIED.detail,), id="not-registered"),
+        pytest.param(_view(_pool(wanted=False)), (_NO_LIST,), id="a-disk-that-hangs-at-the-start"),
+        pytest.param(_view(_pool(_NOW, wanted=False, registration=NOT_TRIED)), (), id="B-DP-45-nothing-to-offer"),
+        pytest.param(_view(_pool(_NOW, registration=NOT_TRIED)), (NOT_TRIED.detail,), id="not-registered"),
         pytest.param(
-            _view(_pool(registration=_DEAF)),
+            _view(_pool(_NOW, registration=_DEAF)),
             ("the kubelet took the registration but does not listen to the list",),
             id="B-DP-25-nobody-listens",
         ),
-        pytest.param(_view(_pool()), (), id="ready"),
+        pytest.param(_view(_pool(_NOW)), (), id="ready"),
         pytest.param(
-            _view(_pool(), _pool(pool=_ROCE, registration=NOT_TRIED)), (NOT_TRIED.detail,), id="one-pool-of-two"
+            _view(_pool(_NOW), _pool(_NOW, pool=_ROCE, registration=NOT_TRIED)),
+            (NOT_TRIED.detail,),
+            id="one-pool-of-two",
         ),
         pytest.param(
-            _view(_pool(), _pool(pool=_ROCE, registration=NOT_TRIED, wanted=False)), (), id="one-pool-is-empty"
+            _view(_pool(_NOW), _pool(_NOW, pool=_ROCE, registration=NOT_TRIED, wanted=False)),
+            (),
+            id="one-pool-is-empty",
         ),
     ],
 )
 def test_not_ready(view: View, expected: tuple[str, ...]) -> None:
-    """Ready means that the kubelet listens to each pool that has something (B-DP-25, B-DP-45)."""
+    """Ready means that the kubelet listens to each pool that is known to have something (B-DP-25, B-DP-45)."""
     assert expected == not_ready(view)
 
 

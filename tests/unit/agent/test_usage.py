@@ -143,6 +143,21 @@ def test_seats_that_wait_for_their_start_are_not_free(
         pytest.param(binding(None, n0_s0=1), [entry("q", "n0-s0")], {}, True, id="not-locked"),
         pytest.param(binding(None, n0_s0=1), [], {}, False, id="not-locked-and-not-held"),
         pytest.param(
+            binding(None, n0_s0=1),
+            [entry("q", "n0-s0", "n0-s1")],
+            {},
+            False,
+            id="not-locked-and-dealt-with-others",
+        ),
+        pytest.param(binding("p", n0_s0=1), [], {"alive": frozenset({"p"})}, True, id="the-checkpoint-was-lost"),
+        pytest.param(
+            binding("p", n0_s0=1),
+            [entry("q", "n0-s0")],
+            {"alive": frozenset({"p"})},
+            True,
+            id="lost-and-dealt-again",
+        ),
+        pytest.param(
             binding("p", n0_s0=1, n0_s1=2), [entry("p", "n0-s1")], {}, True, id="one-of-its-seats-is-held"
         ),
         pytest.param(

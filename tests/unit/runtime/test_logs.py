@@ -74,16 +74,27 @@ def test_what_libraries_say_has_the_same_form(level: int, expected: list[str]) -
     assert [(one, "no luck", "aiohttp.server") for one in expected] == told
 
 
-def test_what_is_said_again_and_again_is_written_once_a_second() -> None:
-    """A library that repeats itself, as asyncio does without descriptors, does not fill the node's disk."""
+def test_what_is_said_again_and_again_is_written_once_in_a_while() -> None:
+    """Libraries that repeat themselves, by turns, as asyncio's servers without descriptors, fill no disk."""
     written = LogLines()
     handler = ForeignLogs(written.log)
-    for at in (100.0, 100.1, 100.9, 101.1, 101.2):
-        record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "out of system resource", (), None)
-        record.created = at
+    for at in (100.0, 100.1, 105.0, 109.9, 110.1, 110.2):
+        for what in ("one server is out of descriptors", "another is"):
+            record = logging.LogRecord("asyncio", logging.ERROR, "", 0, what, (), None)
+            record.created = at
+            handler.handle(record)
+    assert written.events == ["one server is out of descriptors", "another is"] * 2
+
+
+def test_what_libraries_say_takes_no_memory() -> None:
+    """Messages that are new each time are all passed on, and the first ones are forgotten in time."""
+    written = LogLines()
+    handler = ForeignLogs(written.log)
+    for what in (*map(str, range(100)), "0", "99"):
+        record = logging.LogRecord("x", logging.ERROR, "", 0, what, (), None)
+        record.created = 100.0
         handler.handle(record)
-    handler.handle(logging.LogRecord("asyncio", logging.ERROR, "", 0, "something else", (), None))
-    assert written.events == ["out of system resource"] * 2 + ["something else"]
+    assert written.events == [*map(str, range(100)), "0"]
 
 
 def test_a_librarys_trace_is_kept() -> None:
