@@ -16,11 +16,11 @@ from rich.console import Console
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
 from railside_agent.patient_look import look_once
-from railside_agent.status import nothing_found
 from railside_cli.demo.play import play
-from railside_cli.exit_status import FINDING, FINE, INTERRUPTED, UNREACHABLE
+from railside_cli.exit_status import FINE, INTERRUPTED, UNREACHABLE
 from railside_cli.flight import show
-from railside_cli.topo import answer, ill, picture, verdict
+from railside_cli.topo.headline import status
+from railside_cli.topo.picture import answer, picture
 
 
 class _Console(Console):
@@ -58,13 +58,9 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(answer(machine))).decode())
     else:
-        console = _Console(highlight=False, emoji=False)
-        console.print(verdict(machine), style="bold")
-        console.print(picture(machine))
-        nothing = nothing_found(machine)
-        if nothing is not None:
-            console.print(f"{nothing.sentence}\nNext: {nothing.remedy}", markup=False)
-    return FINE if machine.hcas and not ill(machine) else FINDING
+        # A name that is longer than the terminal is wide is for the terminal to break: none is cut off.
+        _Console(highlight=False, emoji=False).print(picture(machine), crop=False)
+    return status(machine)
 
 
 @app.command

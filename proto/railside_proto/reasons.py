@@ -137,7 +137,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.NO_RDMA_DEVICES: (
         "this kernel shows no RDMA devices (sys/class/infiniband is empty or missing)",
-        "load the driver of your HCAs (mlx5_ib) and ib_uverbs",
+        "if this machine has HCAs, load their driver (mlx5_ib) and ib_uverbs",
     ),
     Code.NOTHING_TO_OFFER: (
         "none of this node's {count} RDMA devices can be offered: {devices}",
