@@ -61,7 +61,7 @@ class Code(enum.StrEnum):
 _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.ETHERNET_LINK: (
         "{device} speaks Ethernet on every port; only InfiniBand is offered",
-        "nothing, if this is a storage or management port; else set the port's LINK_TYPE to InfiniBand",
+        "do nothing if this is a storage or management port; else set the port's LINK_TYPE to InfiniBand",
     ),
     Code.LINK_LAYER_UNKNOWN: (
         "{device} does not say which link layer its ports speak",
@@ -69,7 +69,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.LINK_LAYER_UNWANTED: (
         "{device} speaks {found}, and this node offers only {wanted}",
-        "nothing, unless you want to offer it: add a pool with its link layer to the agent's settings",
+        "do nothing, unless you want to offer it: then add a pool with its link layer to the agent's settings",
     ),
     Code.NO_PORTS: (
         "{device} has no port that can be read",
@@ -81,7 +81,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.NO_PCI_FUNCTION: (
         "{device} belongs to no PCI function, so nothing tells where it sits",
-        "nothing: software RDMA devices are left out unless a pool's selector allows them",
+        "do nothing, unless you want to offer it: then set softwareDevices of its pool",
     ),
     Code.NO_GUID: (
         "{device} belongs to no PCI function and has no node GUID ({found}), so nothing tells which it is",
@@ -93,15 +93,15 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.VIRTUAL_FUNCTION: (
         "{device} is a virtual function of {parent}; physical functions are what is offered here",
-        "nothing, unless virtual functions are what you want to give away: set the pool's functions",
+        "do nothing, unless virtual functions are what you want to give away: then set the pool's functions",
     ),
     Code.PHYSICAL_FUNCTION: (
         "{device} is a physical function; virtual ones are what is offered here",
-        "nothing, unless physical functions are what you want to give away: set the pool's functions",
+        "do nothing, unless physical functions are what you want to give away: then set the pool's functions",
     ),
     Code.NO_DRIVER: (
         "the function at {address}{parent} has no driver, so it is no RDMA device",
-        "nothing, if you use it for something else; else bind its driver (mlx5_core)",
+        "do nothing if you use it for something else; else bind its driver (mlx5_core)",
     ),
     Code.NO_RDMA_DEVICE: (
         "the function at {address}{parent} has the driver {driver}, but no RDMA device is to be seen for it",
@@ -109,7 +109,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.SAME_FUNCTION: (
         "{device} sits on the same PCI function {address} as {other}, which is offered",
-        "nothing: one adapter is offered once",
+        "do nothing: one adapter is offered once",
     ),
     Code.UVERBS_MISSING: (
         "{device} has no usable device node: {detail}",
@@ -145,11 +145,11 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.NETNS_EXCLUSIVE: (
         "RDMA devices are seen by one network namespace alone here (mode exclusive), so pods could not use them",
-        "rdma system set netns shared, while no pod runs; to keep it, netns_mode=1 for ib_core in modprobe.d",
+        "run rdma system set netns shared while no pod runs; netns_mode=1 for ib_core in modprobe.d keeps it so",
     ),
     Code.VIRTUAL_TOPOLOGY_UNREADABLE: (
         "virtualTopology.xml tells nothing: {detail}",
-        "nothing, where the kernel shows the real tree; else ask for the file of this machine type",
+        "do nothing where the kernel shows the real tree; else ask for the file of this machine type",
     ),
     Code.SEAT_UNKNOWN: (
         "seat {seat} is not one of this node's",
@@ -169,11 +169,11 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.RECOVERING: (
         "it was ill a moment ago and is offered again when it has been well for {seconds} s",
-        "nothing; if it comes and goes, look at the cable and at the port's error counters",
+        "do nothing yet; if it comes and goes, look at the cable and at the port's error counters",
     ),
     Code.SEAT_WITHDRAWN: (
         "seat {seat} is not offered any more; it stays listed until the kubelet has let go of it",
-        "nothing: it leaves the list by itself",
+        "do nothing: it leaves the list by itself",
     ),
     Code.NO_FREE_HCA: (
         "no sound HCA of zone {zone} is free for {count} of the container's seats: {detail}",
@@ -185,7 +185,7 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.FARTHER_THAN_NEEDED: (
         "GPU {gpu} is served at {path}; this node has an HCA at {best} that is {obstacle}",
-        "nothing, if it is fast enough; else let the pod be placed anew when the node is emptier",
+        "do nothing if it is fast enough; else let the pod be placed anew when the node is emptier",
     ),
     Code.DEALT_TWICE: (
         "the kubelet dealt seat {seat} to pods {pods} at the same time",
@@ -205,11 +205,11 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     ),
     Code.HOLDERS_DIFFER: (
         "the kubelet says that {container} holds {told}, and its checkpoint says {recorded}",
-        "nothing at once; if it stays so, restart the kubelet, which reads its checkpoint anew",
+        "do nothing yet; if it stays so, restart the kubelet, which reads its checkpoint anew",
     ),
     Code.DEALT_WHILE_HELD: (
         "the kubelet dealt seat {seat} anew while pod {pod} still has it",
-        "nothing, if that pod was ending; else delete one of the two pods",
+        "do nothing if that pod was ending; else delete one of the two pods",
     ),
     Code.NODES_CHANGED: (
         "the HCA of seat {seat} is called or numbered otherwise than when the container was allocated ({detail})",

@@ -110,7 +110,7 @@ def test_what_is_left_out_stands_last_with_its_reason(our_machine: Machine) -> N
     """The bond is drawn with the reason's sentence (B-DP-5)."""
     *_, sentence, remedy = _drawn(picture(our_machine))
     assert sentence == "mlx5_bond_0 speaks Ethernet on every port; only InfiniBand is offered"
-    assert remedy.startswith("nothing, if this is a storage or management port")
+    assert remedy.startswith("do nothing if this is a storage or management port")
 
 
 def test_an_hca_that_is_down_is_told() -> None:
@@ -247,8 +247,8 @@ def test_reasons_and_remedies_hang() -> None:
     assert lines[lines.index("") + 1 :] == [
         "RDMA devices are seen by one network namespace alone",
         "    here (mode exclusive), so pods could not use them",
-        "  rdma system set netns shared, while no pod runs; to keep",
-        "  it, netns_mode=1 for ib_core in modprobe.d",
+        "  run rdma system set netns shared while no pod runs;",
+        "  netns_mode=1 for ib_core in modprobe.d keeps it so",
     ]
 
 
@@ -274,5 +274,5 @@ def test_reasons_of_one_kind_are_told_together() -> None:
     lines = _drawn(picture(machine(excluded=(*alike, _BOND))))
     told = [line for line in lines if "has no driver" in line]
     assert (len(told), "and 5 more of this kind" in lines) == (3, True)
-    assert len([line for line in lines if line.startswith("nothing, if you use it")]) == 1
+    assert len([line for line in lines if line.startswith("do nothing if you use it")]) == 1
     assert any(line.startswith("mlx5_bond_0") for line in lines)

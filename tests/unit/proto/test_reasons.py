@@ -15,6 +15,15 @@ def test_every_code_tells_what_is_wrong_and_what_to_do(code: Code) -> None:
     assert "" not in {sentence, remedy}
 
 
+@pytest.mark.parametrize("code", Code)
+def test_a_remedy_reads_well_alone_and_behind_a_semicolon(code: Code) -> None:
+    """A remedy begins like the middle of a sentence, and says to do nothing where there is nothing to do."""
+    _, remedy = _CATALOGUE[code]
+    assert remedy.partition(" ")[0].islower()
+    assert not remedy.startswith("nothing")
+    assert not remedy.endswith(".")
+
+
 def test_codes_and_catalogue_are_the_same() -> None:
     """The catalogue is closed: no entry without a code."""
     assert set(Code) == set(_CATALOGUE)
