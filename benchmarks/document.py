@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from benchmarks.figures import Figure
 from benchmarks.report import Report
 from benchmarks.table import HEADINGS, grouped, row
+from railside_runtime.words import counted
 
 _HEAD = """\
 # Performance of the agent
@@ -68,7 +69,7 @@ def _notes(report: Report) -> Iterator[str]:
     yield "## What is what\n"
     for one in report.figures:
         if text := _note(one):
-            yield f"- **{one.what}** ({one.spread.count} samples): {text}"
+            yield f"- **{one.what}** ({counted(one.spread.count, 'sample')}): {text}"
     yield ""
 
 

@@ -106,6 +106,15 @@ class StartMade(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     """What it was decided with, where that is not what the list before left: another may have been made since."""
 
 
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that is none of these."""
+
+    line: int
+    """Counted from 1."""
+    cut: bool
+    """Whether the text ends in it, without a line's end: the rest was never written, or never copied."""
+
+
 Entry = Began | TreeSeen | PortsSeen | CheckpointSeen | Note | ListMade | StartMade
 
 _DECODER = msgspec.json.Decoder(Entry)
@@ -196,17 +205,26 @@ def write(entries: Iterable[Entry]) -> bytes:
 
 
 def read(text: bytes) -> Iterator[Entry]:
-    """The entries of ``text``.
+    """The entries of ``text``, as far as they can be decided again."""
+    return (one for one in read_all(text) if not isinstance(one, Unreadable))
 
-    What follows a line that makes no sense, as a power failure or a full disk cuts it, is passed over up to the
-    next beginning: it would rest on what is missing.
+
+def read_all(text: bytes) -> Iterator[Entry | Unreadable]:
+    """The entries of ``text``, and in their places the lines that make no sense.
+
+    What follows such a line, as a power failure or a full disk cuts it, is passed over up to the next beginning:
+    it would rest on what is missing.
     """
     whole = False
-    for line in filter(None, text.splitlines()):
+    lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
         try:
             entry = _DECODER.decode(line)
         except UNDECODABLE:
             whole = False
+            yield Unreadable(line=number, cut=number == len(lines) and not text.endswith(b"\n"))
             continue
         whole = whole or isinstance(entry, Began)
         if whole:

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
+from railside_proto.names import RECORDER_DIR
+
 FILES: Final = 8
 """Of equal size, where the agent lives long: the ring loses an eighth at a time."""
 
@@ -142,3 +144,10 @@ def recorded(folder: Path) -> bytes:
     """All lines that are kept in ``folder``, oldest first. Raises OSError."""
     # A file that was cut off ends in the middle of a line, which must not swallow the next file's first.
     return b"\n".join(file.read_bytes() for file in _files(folder))
+
+
+def recordings(path: Path) -> list[Path]:
+    """The files that a person means by ``path``, oldest first: a file, its folder, or the folder above that."""
+    if path.is_file():
+        return [path]
+    return _files(path) or _files(path / Path(RECORDER_DIR).name)

@@ -10,13 +10,14 @@ from railside_agent.status import nothing_found
 from railside_cli.exit_status import FINDING, FINE, UNREACHABLE
 from railside_proto.machine import Gpu, Hca, Machine, PathClass, path_class
 from railside_proto.reasons import Code, Reason
+from railside_runtime.words import counted
 
 
 def verdict(machine: Machine) -> str:
     """The machine in one line."""
     near = sum(1 for gpu in machine.gpus if _nearest(gpu, machine.hcas) <= PathClass.PXB)
-    gpus = f"{_count(len(machine.gpus), 'GPU')}, {near} beside an HCA" if machine.gpus else "no GPU"
-    return f"{_hcas(machine)}; {gpus}; {_count(len(machine.numa_nodes), 'NUMA node')}"
+    gpus = f"{counted(len(machine.gpus), 'GPU')}, {near} beside an HCA" if machine.gpus else "no GPU"
+    return f"{_hcas(machine)}; {gpus}; {counted(len(machine.numa_nodes), 'NUMA node')}"
 
 
 def status(machine: Machine) -> int:
@@ -34,7 +35,7 @@ def ill(machine: Machine) -> tuple[Reason, ...]:
 def _hcas(machine: Machine) -> str:
     nothing = nothing_found(machine)
     if nothing is None:
-        found = f"{_sound(machine)} of {_count(len(machine.hcas), 'HCA')} sound"
+        found = f"{_sound(machine)} of {counted(len(machine.hcas), 'HCA')} sound"
         return f"{found}, {len(machine.excluded)} left out"
     found = "no HCA found" if nothing.code is Code.NO_RDMA_DEVICES else "no HCA to offer"
     return f"{found}, {len(machine.excluded)} left out" if machine.excluded else found
@@ -47,7 +48,3 @@ def _sound(machine: Machine) -> int:
 
 def _nearest(gpu: Gpu, hcas: Iterable[Hca]) -> PathClass:
     return min((path_class(gpu, hca) for hca in hcas), default=PathClass.SYS)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -15,9 +15,11 @@ from railside_agent.flight_log import (
     SeatLine,
     StartMade,
     TreeSeen,
+    Unreadable,
     differences,
     facts_of,
     read,
+    read_all,
     write,
 )
 from railside_agent.holders import Checkpoint, HeldId
@@ -124,6 +126,25 @@ _NOTE = Note(at="t", what="one")
 def test_what_rests_on_a_lost_line_is_not_read(text: bytes, count: int) -> None:
     """A line that is cut or makes no sense ends its file, and the next file begins anew."""
     assert len(list(read(text))) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "unreadable"),
+    [
+        pytest.param(write([_BEGAN, _NOTE]), [], id="whole"),
+        pytest.param(write([_BEGAN, _NOTE])[:-3], [Unreadable(line=2, cut=True)], id="cut"),
+        pytest.param(write([_BEGAN, _NOTE])[:-1], [], id="whole-but-for-its-end"),
+        pytest.param(b"\xff\n" + write([_BEGAN]), [Unreadable(line=1, cut=False)], id="garbage-before"),
+        pytest.param(b"\n{}\n\n{}\n", [Unreadable(line=2, cut=False), Unreadable(line=4, cut=False)], id="each"),
+        pytest.param(
+            b"{}\n{", [Unreadable(line=1, cut=False), Unreadable(line=2, cut=True)], id="only-the-last-is-cut"
+        ),
+        pytest.param(b"", [], id="nothing"),
+    ],
+)
+def test_lines_that_make_no_sense_are_named(text: bytes, unreadable: list[Unreadable]) -> None:
+    """Each such line is told by its number, and whether the text just ends in it."""
+    assert [one for one in read_all(text) if isinstance(one, Unreadable)] == unreadable
 
 
 def test_differences_are_what_makes_one_list_of_the_other() -> None:

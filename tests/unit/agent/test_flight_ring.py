@@ -5,7 +5,7 @@ from typing import cast
 from structlog.typing import FilteringBoundLogger
 from tests.unit.builders import LogLines
 
-from railside_agent.flight_ring import MOST_FILES, Ring, recorded
+from railside_agent.flight_ring import MOST_FILES, Ring, recorded, recordings
 
 _PATIENCE = 10.0
 
@@ -133,3 +133,15 @@ def test_somebodys_file_beside_the_recording_is_none_of_it(tmp_path: Path, writt
 def test_nothing_is_recorded_where_nothing_was_kept(tmp_path: Path) -> None:
     """A folder that is not there holds no lines."""
     assert recorded(tmp_path / "nowhere") == b""
+
+
+def test_a_recording_is_found_by_its_file_its_folder_and_the_folder_above(
+    tmp_path: Path, written: LogLines
+) -> None:
+    """A person may name any of the three, and the files come oldest first; elsewhere there is none."""
+    folder = tmp_path / "recorder"
+    for number in range(2):
+        _put(Ring(folder, 800, written.log), b"%d\n" % number)
+    files = _files(folder)
+    assert [recordings(folder), recordings(tmp_path), recordings(files[1])] == [files, files, [files[1]]]
+    assert [recordings(tmp_path.parent), recordings(tmp_path / "nowhere")] == [[], []]

@@ -19,7 +19,14 @@ _MET = Figure(
     goals=(Goal(of="median", most=25), Goal(of="over the floor", most=6)),
     note="as a client sees it",
 )
-_MISSED = Figure(group="Rest", what="memory", unit="MiB", spread=spread([70.0]), goals=(Goal(of="max", most=64),))
+_MISSED = Figure(
+    group="Rest",
+    what="memory",
+    unit="MiB",
+    spread=spread([70.0]),
+    goals=(Goal(of="max", most=64),),
+    note="once is enough",
+)
 _REPORT = Report(
     profile="short",
     on=dt.date(2026, 3, 12),
@@ -88,8 +95,10 @@ def test_the_page_says_what_was_missed_and_under_which_load() -> None:
 
 
 def test_the_page_tells_each_floor() -> None:
-    """A figure's floor and note stand below the tables."""
-    assert "- **a call** (3 samples): as a client sees it; floor: an empty call" in document(_REPORT)
+    """A figure's floor and note stand below the tables, with the number of its samples."""
+    page = document(_REPORT)
+    assert "- **a call** (3 samples): as a client sees it; floor: an empty call" in page
+    assert "- **memory** (1 sample): once is enough" in page
 
 
 def test_tables_of_the_page_are_whole() -> None:

@@ -1,0 +1,14 @@
+"""Says in one sentence on stderr why a command cannot do its work. It must not decide how the command ends."""
+
+import sys
+
+
+def complain(sentence: str) -> None:
+    """Print ``sentence`` as what ``railside`` has to say."""
+    print(f"railside: {sentence}", file=sys.stderr)
+
+
+def words_of_file_error(error: OSError) -> str:
+    """Which file, and what the kernel says of it, without its number."""
+    what = error.strerror or type(error).__name__
+    return what if error.filename is None else f"{error.filename} cannot be used: {what}"
