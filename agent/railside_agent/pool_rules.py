@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import msgspec
 
 from railside_agent.mode import Configured
+from railside_agent.pool_settings import PoolSettings
 from railside_agent.rules import Rules
-from railside_agent.settings import PoolSettings, Settings
+from railside_agent.settings import Settings
 from railside_proto.machine import LinkLayer
 from railside_proto.pool import Functions, Pool, Selector
 

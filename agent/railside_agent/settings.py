@@ -4,17 +4,17 @@ A flag beats the environment, the environment beats the file, the file beats the
 files or the environment itself.
 """
 
-import difflib
-import itertools
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, get_args
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from railside_agent.mode import Configured
+from railside_agent.pool_settings import EXAMPLE, POOLS_ALLOWED, PoolSettings, Shares, overlap, pools_problem
 from railside_agent.rules import AdvertiseTopology, BindingTime
+from railside_agent.setting_words import allowed, kind, nearest, spelt, title
 from railside_proto.names import (
     AGENT_ENVIRONMENT,
     AGENT_HOST,
@@ -23,14 +23,8 @@ from railside_proto.names import (
     GPU_RESOURCES,
     KUBELET_DIR,
     MODE_LABEL,
-    RESOURCE,
 )
 from railside_runtime.log_options import Format, Level
-
-MOST_SHARES: Final = 1024
-SHARES_ALLOWED: Final = (
-    f"a number from 1 to {MOST_SHARES}: a longer list would not fit into a message to the kubelet"
-)
 
 _Folder = Annotated[str, Meta(pattern=r"\A/[^\0\n]*\Z", description="an absolute path")]
 _Prefix = Annotated[
@@ -40,28 +34,6 @@ _Port = Annotated[int, Meta(ge=1, le=65535, description="a number from 1 to 6553
 _Seconds = Annotated[float, Meta(ge=1, le=3600, description="a number of seconds from 1 to 3600")]
 _Milliseconds = Annotated[int, Meta(ge=1, le=1000, description="a number of milliseconds from 1 to 1000")]
 _Megabytes = Annotated[int, Meta(ge=0, le=1024, description="a number of megabytes from 0 to 1024")]
-_Shares = Annotated[int, Meta(ge=1, le=MOST_SHARES, description=SHARES_ALLOWED)]
-_Resource = Annotated[
-    str,
-    Meta(
-        pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
-        max_length=253,
-        description="a resource name such as example.com/rdma, its last word of 63 letters at most",
-    ),
-]
-_LinkLayer = Literal["InfiniBand", "Ethernet"]
-_Functions = Literal["auto", "physical", "virtual", "all"]
-
-
-class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One resource name, and what stands behind it; what is not said is as for the whole node."""
-
-    resource: _Resource = RESOURCE
-    link_layer: _LinkLayer = "InfiniBand"
-    functions: _Functions = "auto"
-    software_devices: bool = False
-    mode: Configured | None = None
-    shares_per_hca: _Shares | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,10 +54,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: Annotated[
         Configured, Meta(title=f"where the mode comes from: the node's label {MODE_LABEL}, or fixed here")
     ] = "label"
-    shares_per_hca: Annotated[_Shares, Meta(title="containers that one HCA may serve in ib-shared-multi")] = 16
+    shares_per_hca: Annotated[Shares, Meta(title="containers that one HCA may serve in ib-shared-multi")] = 16
     pools: Annotated[
         tuple[PoolSettings, ...],
-        Meta(title="resource names and what stands behind them", description="a list of pools", min_length=1),
+        Meta(title="resource names and what stands behind them, a list in YAML or JSON", min_length=1),
     ] = (PoolSettings(),)
     binding: Annotated[
         BindingTime,
@@ -166,6 +138,8 @@ _SERVICE_LINK: Final = re.compile(
 )
 """What Kubernetes puts into every pod's environment for Services such as railside-agent and railside-agent-x."""
 
+_POOLS: Final = "pools"
+
 _FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Settings)}
 
 
@@ -181,7 +155,13 @@ def flag(key: str) -> str:
 
 def descriptions() -> dict[str, str]:
     """What each key means, in the order of the settings."""
-    return {key: _title(field.type) for key, field in _FIELDS.items()}
+    return {key: title(field.type) for key, field in _FIELDS.items()}
+
+
+def value_words(key: str) -> tuple[str, str]:
+    """What stands for the value of ``key`` in the help, and its default as a flag gives it."""
+    field = _FIELDS[key]
+    return kind(field.type), EXAMPLE if key == _POOLS else spelt(field.default)
 
 
 def resolve(
@@ -206,7 +186,9 @@ def resolve(
     for key, text in flags.items():
         said[key] = (_from_text(key, text, flag(key)), flag(key))
     settings = Settings(**{_FIELDS[key].name: value for key, (value, _) in said.items()})
-    _refuse_overlapping(settings.pools)
+    problem = overlap(settings.pools)
+    if problem is not None:
+        raise SettingsError(problem)
     values: dict[str, Any] = msgspec.to_builtins(settings)
     sources = {key: source for key, (_, source) in said.items()}
     origins = (Setting(key=key, value=values[key], source=sources.get(key, "default")) for key in _FIELDS)
@@ -244,56 +226,21 @@ def _decoded(key: str, text: str, source: str) -> object:
     try:
         return msgspec.yaml.decode(text)
     except msgspec.MsgspecError:
-        raise SettingsError(
-            f"{key} is {text!r} (from {source}); it must be {_allowed(_FIELDS[key].type)}"
-        ) from None
+        raise SettingsError(f"{key} is {text!r} (from {source}); it must be {POOLS_ALLOWED}") from None
 
 
 def _converted(key: str, value: object, source: str) -> object:
     field_type = _FIELDS[key].type
     try:
         return msgspec.convert(value, field_type, strict=False)
-    except msgspec.ValidationError as error:
-        detail = f": {error}" if " - at `$[" in str(error) else ""
-        raise SettingsError(
-            f"{key} is {value!r} (from {source}); it must be {_allowed(field_type)}{detail}"
-        ) from None
+    except msgspec.ValidationError:
+        found, wanted = (
+            pools_problem(value) if key == _POOLS else (f"{key} is {value!r}", f"it must be {allowed(field_type)}")
+        )
+        raise SettingsError(f"{found} (from {source}); {wanted}") from None
 
 
-def _refuse_overlapping(pools: tuple[PoolSettings, ...]) -> None:
-    """A device stands behind one resource; and both are known by one name in files."""
-    for one, other in itertools.combinations(pools, 2):
-        if one.resource.rpartition("/")[2] == other.resource.rpartition("/")[2]:
-            raise SettingsError(f"pools has {one.resource} and {other.resource}; their last words must differ")
-        if one.link_layer == other.link_layer and not {one.functions, other.functions} == {"physical", "virtual"}:
-            raise SettingsError(
-                f"pools has {one.resource} and {other.resource} for the same {one.link_layer} devices;"
-                " they must differ in linkLayer, or one take physical and one virtual functions"
-            )
-
-
-def _refuse_unknown(said: Mapping[str, object], known: Mapping[str, object], source: str) -> None:
+def _refuse_unknown(said: Mapping[str, object], known: Collection[str], source: str) -> None:
     for name in said:
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise SettingsError(f"{source} sets {name!r}, which is no setting; {hint}")
-
-
-def _metas(field_type: object) -> list[Meta]:
-    """Limits of a setting's type, innermost first."""
-    return [meta for meta in getattr(field_type, "__metadata__", ()) if isinstance(meta, Meta)]
-
-
-def _title(field_type: object) -> str:
-    return next((meta.title for meta in _metas(field_type) if meta.title), "")
-
-
-def _allowed(field_type: object) -> str:
-    if field_type is bool or bool in get_args(field_type):
-        return "true or false"
-    described = next((meta.description for meta in _metas(field_type) if meta.description), None)
-    if described:
-        return described
-    choices = get_args(get_args(field_type)[0])
-    return "one of " + ", ".join(choices) if choices else "text that is not empty"
+            raise SettingsError(f"{source} sets {name!r}, which is no setting; {nearest(name, known)}")

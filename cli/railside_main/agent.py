@@ -19,7 +19,16 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.alone import DisplacedError
 from railside_agent.app import Agent
-from railside_agent.settings import Resolved, SettingsError, descriptions, flag, refuse_unusable, resolve, variable
+from railside_agent.settings import (
+    Resolved,
+    SettingsError,
+    descriptions,
+    flag,
+    refuse_unusable,
+    resolve,
+    value_words,
+    variable,
+)
 from railside_runtime.log_pipe import LogPipe
 from railside_runtime.logs import ForeignLogs, make_logger
 
@@ -41,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return OK
     try:
         refuse_unusable(resolved.settings)
+        _refuse_empty_root(resolved)
     except SettingsError as error:
         print(f"railside-agent: {error}", file=sys.stderr)
         return USAGE
@@ -53,15 +63,31 @@ def _parser() -> argparse.ArgumentParser:
         description="Offers this node's InfiniBand HCAs to its kubelet.",
         epilog="Each flag can also be set as RAILSIDE_AGENT_UPPER_CASE, or in the file that --config names, in"
         " camelCase; the first of these that sets it wins.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"railside-agent {version('railside')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="run | config")
     for name, meaning in (("run", "run the agent"), ("config", "print each setting's value and source, and stop")):
-        command = commands.add_parser(name, help=meaning, description=meaning)
-        command.add_argument("--config", metavar="FILE", type=Path, help="YAML file of settings")
-        for key, description in descriptions().items():
-            command.add_argument(flag(key), dest=key, metavar="VALUE", help=f"{description} (${variable(key)})")
+        _add_settings(
+            commands.add_parser(
+                name,
+                help=meaning,
+                description=meaning,
+                # With thirty flags the usage would bury what is wrong.
+                usage=f"railside-agent {name} [-h] [--config FILE] [--SETTING VALUE ...]",
+                # A flag that a later version adds must not change what a short one means.
+                allow_abbrev=False,
+            )
+        )
     return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--config", metavar="FILE", type=Path, help="YAML file of settings")
+    for key, description in descriptions().items():
+        stands_for, default = value_words(key)
+        told = f"{description} (${variable(key)}; default: {default or 'empty'})"
+        command.add_argument(flag(key), dest=key, metavar=stands_for, help=told.replace("%", "%%"))
 
 
 def _settings(options: argparse.Namespace) -> Resolved:
@@ -79,6 +105,20 @@ def _read(path: Path) -> dict[str, Any]:
     except msgspec.MsgspecError as error:
         raise SettingsError(f"{path} is no YAML mapping of settings: {' '.join(str(error).split())}") from None
     return content or {}
+
+
+def _refuse_empty_root(resolved: Resolved) -> None:
+    """Raises SettingsError for a root without a machine: a slip of the pen must not look like one without HCAs."""
+    (source,) = (one.source for one in resolved.origins if one.key == "root")
+    root = Path(resolved.settings.root)
+    try:
+        found = (root / "sys").is_dir()
+    except OSError as error:
+        raise SettingsError(f"root is '{root}' (from {source}), which cannot be read: {error.strerror}") from None
+    if not found:
+        raise SettingsError(
+            f"root is '{root}' (from {source}), which holds no machine: there is no folder {root / 'sys'}"
+        )
 
 
 def _table(resolved: Resolved) -> str:

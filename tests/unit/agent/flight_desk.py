@@ -19,10 +19,11 @@ from railside_agent.outlook import Outlook, Sight
 from railside_agent.pod_resources import Allocatable, ClaimedDevice, ContainerHolding, NodeHoldings
 from railside_agent.pods import Pod, Pods
 from railside_agent.pool_rules import pool_rules
+from railside_agent.pool_settings import PoolSettings
 from railside_agent.raw_machine import RawMachine, RawPortState, RawRdmaDevice
 from railside_agent.recorder import Recorder
 from railside_agent.replay import Replayed, replay
-from railside_agent.settings import PoolSettings, Settings
+from railside_agent.settings import Settings
 from railside_agent.start_decision import Call, StartDecision
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.names import RECORDER_DIR, RESOURCE

@@ -14,7 +14,7 @@ from tests.unit.agent.situations import answer
 from tests.unit.builders import LogLines
 
 from railside_agent.app import Agent
-from railside_agent.settings import PoolSettings
+from railside_agent.pool_settings import PoolSettings
 from railside_proto.machine import DeviceNode
 from railside_proto.names import RESOURCE
 from railside_sim.pods import Pending, PodRequest, Running

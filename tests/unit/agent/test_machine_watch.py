@@ -7,7 +7,8 @@ from tests.unit.builders import LogLines
 from tests.unit.running import running
 
 from railside_agent.machine_watch import MachineWatch
-from railside_agent.settings import PoolSettings, Settings
+from railside_agent.pool_settings import PoolSettings
+from railside_agent.settings import Settings
 from railside_proto.reasons import Code
 from railside_sim.stand_in_nodes import StandInNodes
 

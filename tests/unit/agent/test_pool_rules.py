@@ -1,8 +1,9 @@
 import pytest
 
 from railside_agent.pool_rules import pool_rules
+from railside_agent.pool_settings import PoolSettings
 from railside_agent.rules import Rules
-from railside_agent.settings import PoolSettings, Settings
+from railside_agent.settings import Settings
 from railside_proto.machine import LinkLayer
 from railside_proto.names import RESOURCE
 from railside_proto.pool import Functions, Pool, Selector

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from railside_agent.pool_settings import EXAMPLE, POOLS_ALLOWED, SHARES_ALLOWED, PoolSettings
 from railside_agent.settings import (
-    PoolSettings,
     Setting,
     Settings,
     SettingsError,
@@ -11,6 +11,7 @@ from railside_agent.settings import (
     flag,
     refuse_unusable,
     resolve,
+    value_words,
     variable,
 )
 
@@ -153,14 +154,14 @@ def test_text_becomes_numbers() -> None:
             {},
             {},
             {"pools": "[{"},
-            "pools is '[{' (from --pools); it must be a list of pools",
+            f"pools is '[{{' (from --pools); it must be {POOLS_ALLOWED}",
             id="pools-that-are-no-yaml",
         ),
         pytest.param(
             {"pools": "infiniband"},
             {},
             {},
-            "pools is 'infiniband' (from agent.yaml); it must be a list of pools",
+            f"pools is 'infiniband' (from agent.yaml); it must be {POOLS_ALLOWED}",
             id="pools-that-are-no-list",
         ),
         pytest.param(
@@ -197,22 +198,70 @@ def test_what_cannot_be_taken_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("pool", "detail"),
+    ("pool", "sentence"),
     [
         pytest.param(
-            {"linkLayer": "Token Ring"}, "Invalid enum value 'Token Ring' - at `$[0].linkLayer`", id="link-layer"
+            {"linkLayer": "Ethernt"},
+            "linkLayer of pool 2 is 'Ethernt' (from agent.yaml); it must be one of InfiniBand, Ethernet",
+            id="link-layer",
         ),
-        pytest.param({"resource": "rdma"}, " - at `$[0].resource`", id="resource-without-a-domain"),
-        pytest.param({"share": 3}, "Object contains unknown field `share` - at `$[0]`", id="unknown"),
-        pytest.param({"sharesPerHca": 0}, "Expected `int` >= 1 - at `$[0].sharesPerHca`", id="no-share"),
+        pytest.param(
+            {"resource": "rdma"},
+            "resource of pool 2 is 'rdma' (from agent.yaml); it must be DOMAIN/NAME such as example.com/rdma:"
+            " DOMAIN in small letters, NAME of at most 63 letters",
+            id="resource-without-a-domain",
+        ),
+        pytest.param(
+            {"linklayer": "Ethernet"},
+            "pool 2 sets 'linklayer', which is no key of a pool (from agent.yaml); did you mean linkLayer?",
+            id="unknown",
+        ),
+        pytest.param(
+            {"x": 3},
+            "pool 2 sets 'x', which is no key of a pool (from agent.yaml); there are resource, linkLayer,"
+            " functions, softwareDevices, mode, sharesPerHca",
+            id="unknown-and-like-nothing",
+        ),
+        pytest.param(
+            {"sharesPerHca": 0},
+            f"sharesPerHca of pool 2 is 0 (from agent.yaml); it must be {SHARES_ALLOWED}",
+            id="no-share",
+        ),
+        pytest.param(
+            {"softwareDevices": "maybe"},
+            "softwareDevices of pool 2 is 'maybe' (from agent.yaml); it must be true or false",
+            id="truth",
+        ),
+        pytest.param(
+            {"mode": "shared"},
+            "mode of pool 2 is 'shared' (from agent.yaml); it must be one of label, ib-shared, ib-shared-multi",
+            id="mode",
+        ),
+        pytest.param(
+            "roce", f"pool 2 is 'roce' (from agent.yaml); it must have keys, as the one of {EXAMPLE}", id="a-word"
+        ),
     ],
 )
-def test_what_is_wrong_with_a_pool_is_told(pool: dict[str, object], detail: str) -> None:
-    """The line names the pool by its place in the list, and what it says wrongly."""
+def test_what_is_wrong_with_a_pool_is_told(pool: object, sentence: str) -> None:
+    """The line names the pool by its place in the list, the key, what it says and what is allowed (B-DP-61)."""
     with pytest.raises(SettingsError) as error:
-        resolve({"pools": [pool]}, {}, {}, "agent.yaml")
-    assert str(error.value).startswith(f"pools is [{pool}] (from agent.yaml); it must be a list of pools: ")
-    assert str(error.value).endswith(detail)
+        resolve({"pools": [{"resource": "example.com/first"}, pool]}, {}, {}, "agent.yaml")
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", f"pools is empty (from --pools); it must be {POOLS_ALLOWED}"),
+        ("[]", f"pools is [] (from --pools); there must be at least one pool, such as {EXAMPLE}"),
+        ("x", f"pools is 'x' (from --pools); it must be {POOLS_ALLOWED}"),
+    ],
+)
+def test_what_is_no_list_of_pools_is_told_from_an_empty_one(text: str, found: str) -> None:
+    """Who gives no pool is told to give one, and who gives something else is told what a list is."""
+    with pytest.raises(SettingsError) as error:
+        resolve({}, {}, {"pools": text})
+    assert str(error.value) == found
 
 
 _EVERY: dict[str, tuple[str, object]] = {
@@ -379,16 +428,41 @@ def test_every_setting_has_a_description_a_flag_and_a_variable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("root", ("TEXT", "/")),
+        ("mode", ("label|ib-shared|ib-shared-multi", "label")),
+        ("umad", ("true|false", "false")),
+        ("sharesPerHca", ("1-1024", "16")),
+        ("crossCheckSeconds", ("30-86400", "300")),
+        ("pools", ("LIST", EXAMPLE)),
+        ("gpuResources", ("NAME,...", "nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-*, amd.com/gpu")),
+    ],
+)
+def test_the_help_can_say_what_a_setting_takes(key: str, words: tuple[str, str]) -> None:
+    """A setting's choices or limits stand where its value goes, and its default is spelt as a flag takes it."""
+    assert value_words(key) == words
+
+
+@pytest.mark.parametrize("key", descriptions())
+def test_every_default_can_be_given_by_its_flag(key: str) -> None:
+    """What the help says of a default means the same as to say nothing."""
+    _, default = value_words(key)
+    assert resolve({}, {}, {key: default}).settings == Settings()
+
+
+@pytest.mark.parametrize(
     ("file", "environment", "said"),
     [
         pytest.param({}, {"RAILSIDE_AGENT_NODE_NAME": "\udcff"}, "is no text in UTF-8", id="bytes"),
-        pytest.param({"pools": [{"resource": f"x.org/{'a' * 64}"}]}, {}, r"\$\[0\]\.resource", id="long-word"),
-        pytest.param({"pools": []}, {}, "it must be a list of pools", id="no-pool"),
+        pytest.param(
+            {"pools": [{"resource": f"x.org/{'a' * 64}"}]}, {}, "^resource of pool 1 is ", id="long-word"
+        ),
     ],
 )
 def test_what_would_break_later_is_refused_now(
     file: dict[str, Any], environment: dict[str, str], said: str
 ) -> None:
-    """Text that is none, a name too long for a socket's path, and no pool at all are one sentence each."""
+    """Text that is none and a name too long for a socket's path are one sentence each."""
     with pytest.raises(SettingsError, match=said):
         resolve(file, environment, {}, "agent.yaml")

@@ -86,12 +86,44 @@ def test_bad_settings_are_one_line_and_status_2(
     assert told.startswith("railside-agent: " + sentence.format(file=file))
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--unknown"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["run", "--unknown"], ["run", "--umad"], ["run", "--shares", "3"]]
+)
 def test_a_bad_command_line_is_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    """A command that does not exist is bad usage."""
+    """What does not exist, not even as the beginning of a flag, is bad usage, and the usage is one line."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
-    assert (ended.value.code, "usage: railside-agent" in capsys.readouterr().err) == (2, True)
+    usage, *rest = capsys.readouterr().err.splitlines()
+    assert (ended.value.code, usage.startswith("usage: railside-agent"), len(rest)) == (2, True, 1)
+
+
+def test_the_help_says_what_each_flag_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each flag stands there with its choices or limits, its variable and its default."""
+    monkeypatch.setenv("COLUMNS", "400")
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert "--mode label|ib-shared|ib-shared-multi where the mode" in told
+    assert "($RAILSIDE_AGENT_SHARES_PER_HCA; default: 16) --pools LIST" in told
+    assert "a list in YAML or JSON ($RAILSIDE_AGENT_POOLS; default: [{resource: " in told
+    assert "($RAILSIDE_AGENT_NODE_NAME; default: empty)" in told
+
+
+@pytest.mark.parametrize("name", ["missing", "file", "file/below"])
+def test_a_root_without_a_machine_is_refused_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    """A folder without sys is no machine without HCAs: it is a bad setting, and is not made."""
+    (tmp_path / "file").touch()
+    root = tmp_path / name
+    status = main(["run", "--root", str(root), "--mode", "ib-shared"])
+    told = capsys.readouterr().err
+    sentence = f"root is '{root}' (from --root), which holds no machine: there is no folder {root}/sys"
+    assert (status, told) == (2, f"railside-agent: {sentence}\n")
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -122,6 +154,7 @@ def test_a_taken_port_keeps_the_agent_from_nothing_but_its_probes(tmp_path: Path
 @contextmanager
 def _started(root: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
     """The program on a machine without anything."""
+    (root / "sys").mkdir()
     flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port), "--mode", "ib-shared"]
     with subprocess.Popen([*_PROGRAM, "run", *flags], stderr=subprocess.PIPE, text=True) as agent:  # noqa: S603 -- our own program
         try:
