@@ -8,7 +8,7 @@ def complain(sentence: str) -> None:
     print(f"railside: {sentence}", file=sys.stderr)
 
 
-def words_of_file_error(error: OSError) -> str:
-    """Which file, and what the kernel says of it, without its number."""
+def words_of(error: OSError) -> str:
+    """What could not be read, and what the kernel says of it, without its number."""
     what = error.strerror or type(error).__name__
-    return what if error.filename is None else f"{error.filename} cannot be used: {what}"
+    return f"{error.filename} cannot be read: {what}" if error.filename else what

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 _WIDEST: Final = 80
+_SHORTEST_RULE: Final = 3
+"""Letters behind a heading, which tell it from a paragraph where there is no bold."""
 
 
 class Signs(NamedTuple):
@@ -48,7 +50,9 @@ class Page:
         """A heading."""
         self.heading = title
         self._begin()
-        self._print(Text(f"{title} ".ljust(self.width, self.signs.rule), style="bold"))
+        *above, last = textwrap.wrap(title, max(1, self.width - _SHORTEST_RULE - 1), break_on_hyphens=False)
+        for line in (*above, f"{last} ".ljust(self.width, self.signs.rule)):
+            self._print(Text(line, style="bold"))
         self._apart = False
 
     def say(self, text: str, style: str = "") -> None:

@@ -6,53 +6,73 @@ It must not know what a step does.
 import asyncio
 import contextlib
 import os
+import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.text import Text
 
-from railside_cli.demo import faults, leftovers, pairing, sharing
-from railside_cli.demo.hardware import Hardware, hardware
+from railside_cli.complaint import complain, words_of
+from railside_cli.demo import faults, keepsake, leftovers, pairing, sharing
+from railside_cli.demo.machine import machine_for_the_story
 from railside_cli.demo.page import Page
 from railside_cli.demo.scene import Play
 from railside_cli.demo.stage import stage
 from railside_cli.demo.verdict import verdict
 from railside_cli.demo.witness import Verdict
-from railside_cli.exit_status import FINDING, FINE, USAGE
+from railside_cli.exit_status import FINDING, FINE, SIGNALLED, UNREACHABLE, USAGE
 from railside_sim.api_server import LOOPBACK
 from railside_sim.device import KubeletCrashedError
-from railside_sim.manifest import ManifestError, read_manifest
 from railside_sim.parts import Manifest
-
-_FEWEST: Final = 4
-"""GPUs and HCAs of each NUMA node that the story needs."""
-
-_NODES: Final = 2
 
 _NO_PROXY: Final = "no_proxy"
 
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
+"""What ends the demo as ctrl-C does: not without its folder being taken away."""
 
-def play(manifest: Path, console: Console) -> int:
-    """Play the demo on the machine of ``manifest``; return the exit status."""
+
+def play(manifest: Path, console: Console, keep: Path | None = None) -> int:
+    """Play the demo on the machine of ``manifest``, and keep its recording; return the exit status."""
+    machine = machine_for_the_story(manifest)
+    problem = machine if isinstance(machine, str) else keep and keepsake.why_not(keep)
+    if isinstance(machine, str) or problem:
+        complain(str(problem))
+        return USAGE
     try:
-        machine = read_manifest(manifest)
-        if not _fits(hardware(machine)):
-            _complain(console, f"the story needs {_NODES} NUMA nodes of {_FEWEST} GPUs and {_FEWEST} HCAs each")
-            return USAGE
         # Short, as a unix socket's path has at most 107 bytes.
         with tempfile.TemporaryDirectory(prefix="railside-") as folder, _no_proxy():
-            return asyncio.run(_told(machine, Path(folder), Page(console)))
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
-        _complain(console, str(error))
-        return USAGE
+            return asyncio.run(_until_told_to_stop(_told(machine, Path(folder), Page(console), keep)))
+    except OSError as error:
+        complain(words_of(error))
+        return UNREACHABLE
 
 
-async def _told(machine: Manifest, folder: Path, page: Page) -> int:
-    """The whole story. What never came, or broke the kubelet, is a finding like any other."""
+async def _until_told_to_stop(story: Coroutine[None, None, int]) -> int:
+    """What ``story`` ends with, or the exit status of the signal that ended it, behind all its cleaning up."""
+    loop, telling = asyncio.get_running_loop(), asyncio.ensure_future(story)
+    heard: list[int] = []
+
+    def end(number: int) -> None:
+        heard.append(number)
+        telling.cancel()
+
+    for number in _ENDS:
+        # Who started it with nohup wants it to go on.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, end, number)
+    try:
+        return await telling
+    except asyncio.CancelledError:
+        if not heard:
+            raise
+        return SIGNALLED + heard[0]
+
+
+async def _told(machine: Manifest, folder: Path, page: Page, keep: Path | None) -> int:
+    """The whole story. What never came, or broke the kubelet, is a finding like any other. Raises OSError."""
     page.title("Railside, the demo")
     _introduction(page)
     seen: list[Verdict] = []
@@ -68,7 +88,11 @@ async def _told(machine: Manifest, folder: Path, page: Page) -> int:
         broke = f"the agent broke: {'; '.join(map(repr, error.exceptions))}"
     except (LookupError, OSError) as error:
         broke = f"{page.heading!r} could not go on: {error!r}"
-    return concluded(page, seen, lucky, broke)
+    status = concluded(page, seen, lucky, broke)
+    if keep is not None:
+        await asyncio.to_thread(keepsake.keep, (folder / "a", folder / "b"), keep)
+        page.say(f"What both nodes' agents saw and decided is in {keep}: railside replay {keep} decides it again.")
+    return status
 
 
 def concluded(page: Page, seen: Sequence[Verdict], lucky: Fraction, broke: str) -> int:
@@ -122,14 +146,6 @@ def _introduction(page: Page) -> None:
     )
 
 
-def _fits(machine: Hardware) -> bool:
-    """Whether the story finds the parts that it needs, all sound."""
-    zones = [
-        sum(one.gpu is not None and one.hca is not None for one in columns) for columns in machine.zones().values()
-    ]
-    return len(zones) >= _NODES and min(zones) >= _FEWEST
-
-
 @contextlib.contextmanager
 def _no_proxy() -> Iterator[None]:
     """The demo's API server is on this machine, and a proxy that the environment names cannot reach it."""
@@ -143,7 +159,3 @@ def _no_proxy() -> Iterator[None]:
             del os.environ[_NO_PROXY]
         else:
             os.environ[_NO_PROXY] = before
-
-
-def _complain(console: Console, sentence: str) -> None:
-    console.print(Text(f"railside demo: {sentence}", style="red"), soft_wrap=True)

@@ -90,6 +90,16 @@ def test_a_page_is_set_in_parts() -> None:
     assert paper.heading == "2. Second"
 
 
+@pytest.mark.parametrize(("width", "lines"), [(29, 1), (28, 2), (26, 2), (8, 6)])
+def test_a_heading_keeps_its_rule_on_a_narrow_terminal(width: int, lines: int) -> None:
+    """A heading that is too long goes on below, and ends in three letters of its rule at least."""
+    paper, written = page(width=width)
+    paper.title("2. Pods ask for many GPUs")
+    told = written.getvalue().decode().splitlines()
+    assert (len(told), told[-1][-3:]) == (lines, "───")
+    assert max(map(len, told)) <= width
+
+
 def test_a_poor_terminal_gets_poor_letters() -> None:
     """Nothing is printed that an ASCII terminal cannot show."""
     paper, _ = page("ascii")
