@@ -3,45 +3,47 @@
 It must not compute answers: each command has a module of its own.
 """
 
+import contextlib
+import errno
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
 from railside_agent.patient_look import look_once
+from railside_cli.complaint import complain, words_of
 from railside_cli.demo.play import play
-from railside_cli.exit_status import FINE, INTERRUPTED, UNREACHABLE
+from railside_cli.exit_status import FINE, INTERRUPTED, UNREACHABLE, UNWRITTEN, USAGE
 from railside_cli.flight import show
+from railside_cli.output import Output, OutputError
 from railside_cli.topo.headline import status
 from railside_cli.topo.picture import answer, picture
+from railside_cli.usage import usage_problem
 
+Form = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """A reader that has seen enough is no failure; rich would end with 1, which here is a finding."""
-        raise BrokenPipeError
-
-
-Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
+_STDOUT: Final = 1
 
 app = App(
     name="railside",
     help="Pictures and reasons about a node's InfiniBand HCAs and GPUs.",
-    help_epilogue="Exit status: 0 fine, 1 something is wrong, 2 bad usage, 3 nothing there to look at.",
-    version=version("railside"),
+    help_epilogue="Exit status: 0 fine, 1 something is wrong, 2 bad usage, 3 nothing there to look at, 74 what was"
+    " found cannot be written.",
+    version=f"railside {version('railside')}",
     version_flags=["--version"],
 )
 
 
 @app.command
-def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
+def topo(*, root: Path = Path("/"), output: Form = "text") -> int:
     """Draw NUMA nodes, switches, GPUs and HCAs, and how far each GPU is from each HCA.
 
     Parameters
@@ -52,58 +54,78 @@ def topo(*, root: Path = Path("/"), output: Output = "text") -> int:
         text for people, json for programs.
     """
     if not (root / "sys").is_dir():
-        print(f"railside: {root} holds no machine: there is no folder {root / 'sys'}", file=sys.stderr)
+        complain(f"{root} holds no machine: there is no folder {root / 'sys'}")
         return UNREACHABLE
     machine = discover(look_once(root, CharacterDevices()))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(answer(machine))).decode())
     else:
         # A name that is longer than the terminal is wide is for the terminal to break: none is cut off.
-        _Console(highlight=False, emoji=False).print(picture(machine), crop=False)
+        Console(highlight=False, emoji=False).print(picture(machine), crop=False)
     return status(machine)
 
 
 @app.command
-def demo(machine: Path) -> int:
+def demo(machine: Path, /, *, keep: Path | None = None) -> int:
     """Play a node without hardware, cluster or root: pods come and go, a picture after each step.
 
     Parameters
     ----------
     machine
         The machine to play, as a text manifest.
+    keep
+        An empty folder for the agent's recording, which railside replay decides again.
     """
-    return play(machine, _Console(highlight=False, emoji=False))
+    return play(machine, Console(highlight=False, emoji=False), keep)
 
 
 @app.command
-def replay(folder: Path, *, output: Output = "text") -> int:
+def replay(folder: Path, /, *, output: Form = "text") -> int:
     """Decide again what an agent recorded, and say whether the decisions come out the same.
 
     Parameters
     ----------
     folder
-        The agent's recording: /var/lib/railside/recorder of a node, or a copy of it.
+        The agent's recording: /var/lib/railside/recorder of a node, a copy of it, or one of its files.
     output
         text for people, json for programs.
     """
-    return show(folder, _Console(highlight=False, soft_wrap=True), as_json=output == "json")
+    return show(folder, Console(highlight=False, soft_wrap=True), as_json=output == "json")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     try:
-        status = app(result_action="return_value")
-        sys.stdout.flush()
+        return _run(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except CycloptsError as error:
+        complain(usage_problem(error, [name for name in app if not name.startswith("-")]))
+        return USAGE
+    except OutputError as error:
+        return _unwritten(error)
     except OSError as error:
-        # What was still to be printed has nowhere to go; a reader that has seen enough is no failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return FINE
-        print(f"railside: {error}", file=sys.stderr)
+        complain(words_of(error))
         return UNREACHABLE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Raises whatever ends a command early."""
+    if sys.__stdout__ is None:
+        raise OutputError(OSError(errno.EBADF, "stdout is closed"))
+    with contextlib.redirect_stdout(Output(sys.stdout)) as output:
+        status = app(arguments, result_action="return_value", exit_on_error=False, print_error=False)
+        output.flush()
     return status if isinstance(status, int) else FINE
+
+
+def _unwritten(error: OutputError) -> int:
+    # What was still to be printed has nowhere to go, and Python would try once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)
+    if error.reader_gone:
+        return FINE
+    complain(f"what was found cannot be written: {error}")
+    return UNWRITTEN
 
 
 if __name__ == "__main__":
