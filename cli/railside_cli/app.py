@@ -86,7 +86,8 @@ def replay(folder: Path, /, *, output: Form = "text") -> int:
     Parameters
     ----------
     folder
-        The agent's recording: /var/lib/railside/recorder of a node, a copy of it, or one of its files.
+        The agent's recording: /var/lib/railside/recorder of a node, a copy of it, or one of its files; railside
+        demo --keep FOLDER makes one.
     output
         text for people, json for programs.
     """

@@ -5,6 +5,7 @@
 It must not touch the tree: each fault is put in while its module is imported, in a process of its own.
 """
 
+import argparse
 import multiprocessing
 import os
 import sys
@@ -18,7 +19,7 @@ from typing import Final
 
 from tests.faults.child import OUTPUT, read_seen, run_tests
 from tests.faults.fault import REPOSITORY, Fault, misfits, read_faults
-from tests.faults.verdict import Seen, complaints, complaints_without_fault
+from tests.faults.verdict import Seen, complaints, complaints_without_fault, summary
 
 LIMIT_SECONDS: Final = 150.0
 """For one process; a test that waits for what a fault prevents ends by its own timeout before that."""
@@ -45,8 +46,15 @@ _LIBRARIES: Final = (
 """What every run imports, and what is not ours: imported once and inherited, it costs each run nothing."""
 
 
-def main(names: Sequence[str]) -> int:
-    """Try the faults called ``names``, or all; 1 where one is not seen as the table says."""
+def main(arguments: Sequence[str]) -> int:
+    """Try the faults that are named, or all; 1 where one is not seen as the table says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults",
+        description="Breaks the agent line by line: the tests named for each line must turn red.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a fault of tests/faults/faults.toml; else all")
+    names: list[str] = parser.parse_args(arguments).names
     began = time.monotonic()
     faults = [one for one in read_faults() if not names or one.name in names]
     unknown = sorted(set(names) - {one.name for one in faults})
@@ -57,7 +65,7 @@ def main(names: Sequence[str]) -> int:
     for why in wrong:
         print(f"NOT SEEN  {why}")
     seconds = time.monotonic() - began
-    print(f"{len(faults)} faults, {len(wrong)} complaints, {seconds:.0f} s; output in {_KEPT}")
+    print(f"{summary(len(faults), len(wrong), seconds)}; output in {_KEPT}")
     return 1 if wrong else 0
 
 

@@ -52,6 +52,15 @@ def complaints_without_fault(tests: tuple[str, ...], seen: Seen | None) -> Itera
             yield f"without any fault: {test} is not green"
 
 
+def summary(faults: int, found: int, seconds: float) -> str:
+    """The last line: how many faults were tried, and how many complaints there are."""
+    # In words of its own: a run must not import what it is to break.
+    words = (
+        f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in ((faults, "fault"), (found, "complaint"))
+    )
+    return f"{', '.join(words)}, {seconds:.0f} s"
+
+
 def outcomes_of(test: str, outcomes: Mapping[str, Outcome]) -> Iterator[Outcome]:
     """What became of ``test`` with each of its parameters, or with those that it names."""
     return (one for name, one in outcomes.items() if name == test or name.startswith(f"{test}["))

@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.conftest import REPOSITORY
+from tests.faults.__main__ import main
 from tests.faults.broken_import import BrokenImport
 from tests.faults.fault import Fault, broken, misfits, read_faults
-from tests.faults.verdict import Outcome, Seen, complaints, complaints_without_fault
+from tests.faults.verdict import Outcome, Seen, complaints, complaints_without_fault, summary
 
 from railside_agent.holders import HeldId
 
@@ -181,3 +182,24 @@ def test_a_run_that_proves_nothing_is_a_complaint(seen: Seen | None, why: str) -
 def test_witnesses_are_green_where_nothing_is_wrong(seen: Seen | None, count: int) -> None:
     """A test that is red anyway proves nothing about a fault."""
     assert count == len(list(complaints_without_fault((_RIGHT,), seen)))
+
+
+# The command line
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"), [((1, 1), "1 fault, 1 complaint, 3 s"), ((2, 0), "2 faults, 0 complaints, 3 s")]
+)
+def test_the_last_line_counts_in_good_english(counts: tuple[int, int], words: str) -> None:
+    """One fault is no faults."""
+    assert summary(*counts, 3.2) == words
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), (["--fast"], 2)])
+def test_a_flag_is_no_fault(capsys: pytest.CaptureFixture[str], arguments: list[str], status: int) -> None:
+    """Who asks for help, or for what there is not, gets the usage, and nothing is tried."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    told = capsys.readouterr()
+    assert ended.value.code == status
+    assert (told.out + told.err).startswith("usage: python -m tests.faults [-h] [NAME ...]\n")
