@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from railside_agent.mode import Configured
-from railside_agent.setting_words import allowed, nearest
+from railside_agent.setting_words import allowed, nearest, shown
 from railside_proto.names import RESOURCE
 
 MOST_SHARES: Final = 1024
@@ -55,12 +55,12 @@ Problem = tuple[str, str]
 def pools_problem(value: object) -> Problem:
     """What is wrong first with ``value``, which is no list of pools."""
     if not isinstance(value, list):
-        found = "pools is empty" if value is None else f"pools is {value!r}"
+        found = "pools is empty" if value is None else f"pools is {shown(value)}"
         return found, f"it must be {POOLS_ALLOWED}"
     if not value:
         return "pools is []", f"there must be at least one pool, such as {EXAMPLE}"
     problems = (problem for number, pool in enumerate(value, start=1) for problem in _problems(number, pool))
-    return next(problems, (f"pools is {value!r}", f"it must be {POOLS_ALLOWED}"))
+    return next(problems, (f"pools is {shown(value)}", f"it must be {POOLS_ALLOWED}"))
 
 
 def overlap(pools: Iterable[PoolSettings]) -> str | None:
@@ -78,13 +78,13 @@ def overlap(pools: Iterable[PoolSettings]) -> str | None:
 
 def _problems(number: int, pool: object) -> Iterator[Problem]:
     if not isinstance(pool, Mapping):
-        yield f"pool {number} is {pool!r}", f"it must have keys, as the one of {EXAMPLE}"
+        yield f"pool {number} is {shown(pool)}", f"it must have keys, as the one of {EXAMPLE}"
         return
     for key, said in pool.items():
         if key not in _FIELDS:
-            yield f"pool {number} sets {key!r}, which is no key of a pool", nearest(key, _FIELDS)
+            yield f"pool {number} sets {shown(key)}, which is no key of a pool", nearest(key, _FIELDS)
         elif not _fits(said, _FIELDS[key].type):
-            yield f"{key} of pool {number} is {said!r}", f"it must be {allowed(_FIELDS[key].type)}"
+            yield f"{key} of pool {number} is {shown(said)}", f"it must be {allowed(_FIELDS[key].type)}"
 
 
 def _fits(value: object, field_type: object) -> bool:

@@ -4,6 +4,7 @@ It must not know any setting.
 """
 
 import difflib
+import reprlib
 from collections.abc import Collection
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -11,6 +12,10 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 from msgspec import Meta
 
 _UNIONS: Final = (Union, UnionType)
+
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = 120
 
 
 def title(field_type: object) -> str:
@@ -53,6 +58,11 @@ def spelt(value: object) -> str:
             return ", ".join(map(str, value))
         case _:
             return str(value)
+
+
+def shown(value: object) -> str:
+    """What somebody wrote, cut short: YAML's aliases make a page of text mean more than fits into memory."""
+    return _SHORT.repr(value)
 
 
 def nearest(name: object, known: Collection[str]) -> str:

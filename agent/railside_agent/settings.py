@@ -14,7 +14,7 @@ from msgspec import Meta
 from railside_agent.mode import Configured
 from railside_agent.pool_settings import EXAMPLE, POOLS_ALLOWED, PoolSettings, Shares, overlap, pools_problem
 from railside_agent.rules import AdvertiseTopology, BindingTime
-from railside_agent.setting_words import allowed, kind, nearest, spelt, title
+from railside_agent.setting_words import allowed, kind, nearest, shown, spelt, title
 from railside_proto.names import (
     AGENT_ENVIRONMENT,
     AGENT_HOST,
@@ -226,7 +226,7 @@ def _decoded(key: str, text: str, source: str) -> object:
     try:
         return msgspec.yaml.decode(text)
     except msgspec.MsgspecError:
-        raise SettingsError(f"{key} is {text!r} (from {source}); it must be {POOLS_ALLOWED}") from None
+        raise SettingsError(f"{key} is {shown(text)} (from {source}); it must be {POOLS_ALLOWED}") from None
 
 
 def _converted(key: str, value: object, source: str) -> object:
@@ -235,7 +235,9 @@ def _converted(key: str, value: object, source: str) -> object:
         return msgspec.convert(value, field_type, strict=False)
     except msgspec.ValidationError:
         found, wanted = (
-            pools_problem(value) if key == _POOLS else (f"{key} is {value!r}", f"it must be {allowed(field_type)}")
+            pools_problem(value)
+            if key == _POOLS
+            else (f"{key} is {shown(value)}", f"it must be {allowed(field_type)}")
         )
         raise SettingsError(f"{found} (from {source}); {wanted}") from None
 
@@ -243,4 +245,4 @@ def _converted(key: str, value: object, source: str) -> object:
 def _refuse_unknown(said: Mapping[str, object], known: Collection[str], source: str) -> None:
     for name in said:
         if name not in known:
-            raise SettingsError(f"{source} sets {name!r}, which is no setting; {nearest(name, known)}")
+            raise SettingsError(f"{source} sets {shown(name)}, which is no setting; {nearest(name, known)}")

@@ -19,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.alone import DisplacedError
 from railside_agent.app import Agent
+from railside_agent.flight_ring import recorded
 from railside_agent.settings import (
     Resolved,
     SettingsError,
@@ -29,8 +30,15 @@ from railside_agent.settings import (
     value_words,
     variable,
 )
+from railside_proto.names import RECORDER_DIR
 from railside_runtime.log_pipe import LogPipe
 from railside_runtime.logs import ForeignLogs, make_logger
+
+_COMMANDS: Final = {
+    "run": "run the agent",
+    "config": "print each setting's value and source, and stop",
+    "recording": "print what the agent has recorded, for railside replay, and stop",
+}
 
 OK: Final = 0
 BROKEN: Final = 1
@@ -48,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "config":
         print(_table(resolved))
         return OK
+    if options.command == "recording":
+        return _print_recording(Path(resolved.settings.root))
     try:
         refuse_unusable(resolved.settings)
         _refuse_empty_root(resolved)
@@ -66,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"railside-agent {version('railside')}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="run | config")
-    for name, meaning in (("run", "run the agent"), ("config", "print each setting's value and source, and stop")):
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run | config | recording")
+    for name, meaning in _COMMANDS.items():
         _add_settings(
             commands.add_parser(
                 name,
@@ -119,6 +129,21 @@ def _refuse_empty_root(resolved: Resolved) -> None:
         raise SettingsError(
             f"root is '{root}' (from {source}), which holds no machine: there is no folder {root / 'sys'}"
         )
+
+
+def _print_recording(root: Path) -> int:
+    """Copy the recording to stdout: the image has no other program that could."""
+    folder = root / RECORDER_DIR
+    try:
+        lines = recorded(folder)
+    except OSError as error:
+        print(f"railside-agent: {folder} cannot be read: {error.strerror}", file=sys.stderr)
+        return BROKEN
+    if not lines:
+        print(f"railside-agent: nothing is recorded in {folder}", file=sys.stderr)
+        return BROKEN
+    sys.stdout.buffer.write(lines)
+    return OK
 
 
 def _table(resolved: Resolved) -> str:

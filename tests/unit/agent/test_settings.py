@@ -466,3 +466,22 @@ def test_what_would_break_later_is_refused_now(
     """Text that is none and a name too long for a socket's path are one sentence each."""
     with pytest.raises(SettingsError, match=said):
         resolve(file, environment, {}, "agent.yaml")
+
+
+def _bomb() -> object:
+    """What a page of YAML's aliases means: a billion letters."""
+    value: object = "lol"
+    for _ in range(30):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("setting", "called"), [("mode", "mode"), ("pools", "pool 1"), ("gpuResources", "gpuResources")]
+)
+def test_a_value_that_is_larger_than_memory_is_told_short(setting: str, called: str) -> None:
+    """A file whose aliases multiply is refused at once, in one sentence."""
+    with pytest.raises(SettingsError) as refused:
+        resolve({setting: _bomb()}, {}, {}, "agent.yaml")
+    assert str(refused.value).startswith(f"{called} is ")
+    assert len(str(refused.value)) < 500

@@ -13,6 +13,7 @@ from tests.unit.running import free_port
 
 from railside_agent.settings import descriptions
 from railside_main.agent import main
+from railside_proto.names import RECORDER_DIR
 
 _PROGRAM = [sys.executable, "-c", "from railside_main.agent import main; raise SystemExit(main())"]
 _SECONDS = 20.0
@@ -167,3 +168,22 @@ def _event_of(agent: "subprocess.Popen[str]") -> str:
     assert agent.stderr is not None
     event: str = json.loads(agent.stderr.readline())["event"]
     return event
+
+
+def test_a_recording_is_printed_for_whoever_has_no_other_way(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    """What lies in the recorder's folder comes out whole, to be replayed at a desk."""
+    folder = tmp_path / RECORDER_DIR
+    folder.mkdir(parents=True)
+    for number, line in enumerate((b'{"a": 1}\n', b'{"b": 2}\n')):
+        (folder / f"flight-{number:08d}.jsonl").write_bytes(line)
+    status = main(["recording", "--root", str(tmp_path)])
+    sys.stdout.flush()
+    assert (status, capfdbinary.readouterr().out.split()) == (0, [b'{"a":', b"1}", b'{"b":', b"2}"])
+
+
+def test_nothing_recorded_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Without a recording that is told, and status 1."""
+    assert main(["recording", "--root", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"railside-agent: nothing is recorded in {tmp_path / RECORDER_DIR}\n"
