@@ -31,11 +31,15 @@ demo: setup ## play a node without cluster, hardware or root
 	$(BIN)/railside demo $(MACHINE)
 
 .PHONY: test
-test: lint test-fast test-faults test-hotplug test-cluster ## everything that must pass before a change lands
+test: lint test-fast test-conformance test-faults test-hotplug test-cluster ## everything that must pass before a change lands
 
 .PHONY: test-fast
-test-fast: setup ## what needs neither root nor services, in under 2 minutes
+test-fast: setup ## what needs neither root nor services, in about 2 minutes on two idle cores
 	$(BIN)/python -m pytest tests/unit
+
+.PHONY: test-conformance
+test-conformance: setup ## the laws of the kubelet's list, kept by the agent and broken by a naive plugin
+	$(BIN)/python -m pytest tests/conformance
 
 .PHONY: test-faults
 test-faults: setup ## break the agent line by line: the tests named for each line must turn red

@@ -12,7 +12,7 @@ from typing import Final, Never
 from structlog.typing import FilteringBoundLogger
 
 from railside_agent.allocations import Allocations
-from railside_agent.outlook import Outlook
+from railside_agent.outlook import Named, Outlook
 from railside_agent.seats import Offer
 from railside_agent.state_file import Remembered, StateFile
 from railside_proto.machine import Machine
@@ -29,10 +29,6 @@ RETRY_SECONDS: Final = 5.0
 
 COLLECT_SECONDS: Final = 60.0
 """Between two looks for folders of ended containers."""
-
-
-Named = frozenset[tuple[str, ...]]
-"""Seats of containers that there are."""
 
 
 class TwoLooks:
@@ -118,19 +114,9 @@ class Housekeeping:
         looks = TwoLooks()
         while True:
             await asyncio.sleep(self._collect_seconds)
-            kept = looks.kept(self._named())
+            kept = looks.kept(self._outlook.named(self._allocations.bindings.value))
             if kept is not None:
                 await self._allocations.collect(kept)
-
-    def _named(self) -> Named | None:
-        """Seats of all containers that there are, as far as anybody knows; None in doubt."""
-        bindings = self._allocations.bindings.value
-        holders = self._outlook.trusted(bindings)
-        if holders is None:
-            return None
-        living = self._outlook.alive(bindings)
-        alive = frozenset(one.seats for one in bindings if one.pod in living)
-        return alive | {entry.names for entry in holders.of(self._outlook.pool.resource)}
 
     async def _remember(self, deadline_seconds: float = DISK_DEADLINE_SECONDS) -> bool:
         remembered = Remembered(

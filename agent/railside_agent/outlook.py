@@ -32,6 +32,9 @@ from railside_runtime.cell import Cell
 
 Clock = Callable[[], float]
 
+Named = frozenset[tuple[str, ...]]
+"""Seats of containers that there are."""
+
 
 class Sight:
     """What is seen of the node, the same for all of its pools."""
@@ -151,6 +154,15 @@ class Outlook:
         """The kubelet's checkpoint, if it is its last word."""
         content, holders = self.sight.holders()
         return None if self._is_in_doubt(content, bindings) else holders
+
+    def named(self, bindings: tuple[Binding, ...]) -> Named | None:
+        """Seats of all containers that there are, as far as anybody knows; None in doubt."""
+        holders = self.trusted(bindings)
+        if holders is None:
+            return None
+        living = self.alive(bindings)
+        alive = frozenset(one.seats for one in bindings if one.pod in living)
+        return alive | {entry.names for entry in holders.of(self.pool.resource)}
 
     def list_now(self, bindings: tuple[Binding, ...]) -> tuple[Offer, float]:
         """The list on what is known now, and when that was."""

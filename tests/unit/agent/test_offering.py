@@ -112,11 +112,13 @@ class _Stage:
         mode: Configured = "ib-shared",
         by: Rules = RULES,
         clock: Clock | None = None,
+        collect_seconds: float = 3600,
     ) -> None:
         self.root = root
         self.log = written.log
         self.kernel = _Kernel()
         self.now = 0.0
+        self._collect_seconds = collect_seconds
         self.restarted: list[Binding] = []
         self.calm = asyncio.Event()
         self.calm.set()
@@ -164,7 +166,7 @@ class _Stage:
             restart=self.restarted.append,
             calm=self.calm.wait,
             log=self.log,
-            collect_seconds=0.02,
+            collect_seconds=self._collect_seconds,
         )
 
     def with_state(self, state: StateFile) -> None:
@@ -329,8 +331,11 @@ def _held(offer: Offer) -> list[str]:
 
 
 @_SPOILS
-async def test_in_doubt_nothing_is_let_go(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+async def test_in_doubt_nothing_is_let_go(
+    tmp_path: Path, written: LogLines, spoil: Callable[[Path], None]
+) -> None:
     """Beside a checkpoint that cannot be trusted what is held stays so, and no folder goes, until one can be."""
+    stage = _Stage(tmp_path, written, collect_seconds=0.02)
     await stage.hold(p="n0-s0")
     folder = await stage.bound("p", "n0-s0", hca(1))
     await asyncio.to_thread(os.utime, folder, (0, 0))
@@ -459,8 +464,9 @@ def test_what_one_look_does_not_name_stays(looks: list[str | None], kept: str | 
     assert told[-1] == (None if kept is None else {(seat,) for seat in kept})
 
 
-async def test_folders_of_ended_containers_are_taken_away(stage: _Stage) -> None:
+async def test_folders_of_ended_containers_are_taken_away(tmp_path: Path, written: LogLines) -> None:
     """What the kubelet's checkpoint does not name any more goes, what it names stays."""
+    stage = _Stage(tmp_path, written, collect_seconds=0.02)
     await stage.hold(p="n0-s0", q="n0-s1")
     folders = [await stage.bound("p", "n0-s0", hca(1)), await stage.bound("q", "n0-s1", hca(2))]
     for folder in folders:
@@ -558,6 +564,19 @@ async def test_a_deal_that_was_shown_is_not_on_its_way_again(stage: _Stage) -> N
         await stage.hold(**pods)
         seen.append(stage.outlook.evidence(()).situation.in_flight)
     assert seen == [{"n0-s0"}, frozenset(), frozenset()]
+
+
+@_SPOILS
+async def test_in_doubt_nobody_is_named(stage: _Stage, spoil: Callable[[Path], None]) -> None:
+    """Which folders may go is told by a checkpoint that can be trusted, and by the API server's living pods."""
+    bound = (binding("p", n0_s0=1), binding("q", n0_s1=2))
+    living = Pod(uid="q", name="train", namespace="ml", ended=False, terminating=False)
+    stage.pods.set(Pods(pods=(living,), by_uid={"q": living}, synced=True))
+    await stage.hold(r="n0-s5")
+    named = stage.outlook.named(bound)
+    await _spoil(stage, spoil)
+    assert sorted(named or ()) == [("n0-s1",), ("n0-s5",)]
+    assert stage.outlook.named(bound) is None
 
 
 async def test_a_pod_that_lives_keeps_its_hca_though_the_checkpoint_was_lost(stage: _Stage) -> None:

@@ -1,0 +1,47 @@
+import asyncio
+
+import pytest
+from tests.conformance.document import PAGE
+from tests.conformance.laws import LAWS, Law
+from tests.conformance.subjects import NAIVE, RAILSIDE
+
+_HARMS = {
+    1: "the kubelet crashed: panic: runtime error: invalid memory address or nil pointer dereference",
+    2: "the kubelet crashed: panic: runtime error: invalid memory address or nil pointer dereference",
+    3: "the kubelet killed two-steps",
+    4: "1 bare ids stand beside 1 with hints",
+    6: "the kubelet crashed: panic: runtime error: invalid memory address or nil pointer dereference",
+    7: "an HCA is idle, and the eighth pod waits for ever",
+    9: "the container started on another HCA than it had",
+}
+"""What the naive plugin does to its node; the eighth law it keeps."""
+
+_LAWS = pytest.mark.parametrize("law", LAWS, ids=lambda law: f"law-{law.number}")
+
+
+@_LAWS
+async def test_the_agent_keeps_every_law(law: Law) -> None:
+    """Whatever the kubelet does, the agent's pods live, each with its own HCA."""
+    verdict = await law.story(RAILSIDE)
+    assert verdict.holds, verdict.seen
+
+
+@_LAWS
+async def test_a_naive_plugin_shows_what_each_law_catches(law: Law) -> None:
+    """A plugin as one writes it in an afternoon does the harm that the law is there for."""
+    verdict = await law.story(NAIVE)
+    assert (verdict.holds, verdict.seen[: len(_HARMS.get(law.number, ""))]) == (
+        law.number not in _HARMS,
+        _HARMS.get(law.number, ""),
+    )
+
+
+async def test_the_page_says_what_the_kit_sees() -> None:
+    """docs/conformance.md has a row for each law: the agent keeps it, and the naive plugin as above."""
+    text = await asyncio.to_thread(PAGE.read_text, encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "| kept |" in line]
+    expected = [
+        f"| {law.number} | {law.title} | kept | {'**broken**' if law.number in _HARMS else 'kept'} |"
+        for law in LAWS
+    ]
+    assert expected == rows
