@@ -4,6 +4,8 @@ For runtimes that refuse a folder of devices, such as CRI-O with privileged pods
 which the kubelet replays for ever: so a start whose nodes have changed is refused. It must not swap HCAs.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -14,6 +16,8 @@ from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.start_decision import Call, StartDecision
 from railside_agent.starts import START_DEADLINE_SECONDS, Outlook, directory_failed
 from railside_proto.reasons import Code, reason
+
+REFRESH_SECONDS: Final = 0.05
 
 BIND_DEADLINE_SECONDS: Final = 2.0
 """Allocate holds up every pod of the node, but a refusal fails this one for good: a slow disk is waited for."""
@@ -33,6 +37,10 @@ class AllocateStarts:
     async def deal(self, seats: tuple[str, ...]) -> ContainerEdits | Refused:
         """The nodes of the HCAs that ``seats`` get for good. A refusal fails the pod, which could never start."""
         deal = self._allocations.note_deal(seats)
+        with contextlib.suppress(TimeoutError):
+            # What is decided now is decided for good: on what the kubelet wrote last, if the disk is quick.
+            async with asyncio.timeout(REFRESH_SECONDS):
+                await self._outlook.refresh()
         try:
             answer = await self._allocations.run(lambda disk: self._bind_now(disk, seats), BIND_DEADLINE_SECONDS)
         except (OSError, TimeoutError) as error:
@@ -74,5 +82,10 @@ class AllocateStarts:
                 return StartDecision.refusal(
                     seats, reason(Code.NODES_CHANGED, seat=", ".join(seats), detail=detail)
                 )
-            case Bound() | Refused():
+            case Bound() as bound:
+                # By now it is known whose it is, and which GPUs go with it.
+                with contextlib.suppress(OSError):
+                    self._allocations.lay_out(disk, bound, decision.start, machine)
+                return decision
+            case Refused():
                 return decision

@@ -50,7 +50,7 @@ class Allocations:
         """Keep ``in_flight`` what was dealt a moment ago.
 
         ``replayed`` is whether the kubelet replays the very nodes of each container: a directory with others would
-        be a lie, and what has changed is only withdrawn.
+        be a lie, and what has changed is only told.
         """
         self.pool = pool
         self.style = style
@@ -60,6 +60,8 @@ class Allocations:
         self._log = log
         self._deals = 0
         self._untold: list[Binding] = []
+        self._known_untrue: frozenset[str] = frozenset()
+        """Keys of replayed containers that were told of already."""
         # One after the other: what was asked earlier must not undo what was asked later.
         self._worker = Worker("directories")
         self.bindings: Cell[tuple[Binding, ...]] = Cell(())
@@ -147,8 +149,14 @@ class Allocations:
 
     def _renew(self, directories: DeviceDirectories, machine: Machine) -> OSError | None:
         """One folder after the other, so that one that refuses keeps no other; the last refusal."""
+        untrue = directories.untrue(machine)
+        if self._replayed:
+            # The directory is what nobody finds; each start is checked against it, and may be true again by then.
+            self._untold += [binding for key, binding in untrue.items() if key not in self._known_untrue]
+            self._known_untrue = frozenset(untrue)
+            return None
         refusal = None
-        for key, binding in directories.untrue(machine).items():
+        for key, binding in untrue.items():
             try:
                 directories.close(key)
                 self._untold.append(binding)
@@ -160,7 +168,7 @@ class Allocations:
     def _lay_out_anew(
         self, directories: DeviceDirectories, decision: StartDecision | None, machine: Machine
     ) -> None:
-        if decision is not None and isinstance(decision.outcome, Bound) and not self._replayed:
+        if decision is not None and isinstance(decision.outcome, Bound):
             self.lay_out(directories, decision.outcome, decision.start, machine)
 
 

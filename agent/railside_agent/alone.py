@@ -81,6 +81,9 @@ class OnlyAgent:
         except BlockingIOError:
             os.close(descriptor)
             return False
+        except OSError:
+            os.close(descriptor)
+            raise
         self.give_up()
         self._descriptor = descriptor
         return True

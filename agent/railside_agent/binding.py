@@ -53,10 +53,11 @@ def bind(
     Otherwise distinct HCAs come before second shares of one, nearness to the container's GPUs before less sharing,
     and that before leaving the places beside GPUs that nobody holds yet.
     """
-    if len(start.holders) > 1:
+    holders = _holders(start, used)
+    if len(holders) > 1:
         # Whose start this is cannot be told, and an HCA must not come into two hands.
         seats = ", ".join(start.seats)
-        return Refused(reason=reason(Code.DEALT_TWICE, seat=seats, pods=" and ".join(start.holders)))
+        return Refused(reason=reason(Code.DEALT_TWICE, seat=seats, pods=" and ".join(holders)))
     kept = dict(zip(dealt.seats, dealt.hcas, strict=True)) if dealt else _kept(start, used)
     zones = {hca: used.zone(seat) for seat, hca in kept.items()}
     plans = [_Plan(zone, seats, kept, zones, used) for zone, seats in _by_zone(start.seats, used)]
@@ -76,6 +77,12 @@ def bind(
         pod=start.pod,
         pairs=choice.pairs,
     )
+
+
+def _holders(start: ContainerStart, used: Usage) -> list[str]:
+    """Every pod that has one of the seats: by the checkpoint, or because it runs on what it was bound to."""
+    bound = (one.pod for one in used.live if one.pod and not set(one.seats).isdisjoint(start.seats))
+    return sorted({*start.holders, *bound})
 
 
 def farther_than_needed(bound: Bound, start: ContainerStart, used: Usage) -> Reason | None:
@@ -114,7 +121,11 @@ def _kept(start: ContainerStart, used: Usage) -> dict[str, PciAddress]:
     own = _bound_by([one for one in used.live if one.pod is not None and one.pod == start.pod], start, sound)
     perhaps = _bound_by([one for one in used.live if one.pod is None or start.pod is None], start, sound)
     mine = Counter((perhaps | own).values())
-    room = {one.hca.address for one in used.hcas if one.users - mine[one.hca.address] < max(1, used.share)}
+    room = {
+        one.hca.address
+        for one in used.hcas
+        if not one.withheld and one.users - mine[one.hca.address] < max(1, used.share)
+    }
     return {seat: hca for seat, hca in perhaps.items() if hca in room} | own
 
 

@@ -5,6 +5,7 @@ means that the link is absent, never an empty directory: the runtime would start
 It must not decide what lies in them. Everything here blocks, and its callers take turns.
 """
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -48,7 +49,8 @@ class DeviceDirectories:
 
         Nothing is laid out for those: their containers run on, and each further start is bound anew.
         """
-        self._known = dict(remembered) | dict(self._read())
+        self._known = dict(remembered)
+        self._known |= dict(self._read())
 
     def prepare(self, key: str, seats: tuple[str, ...]) -> None:
         """Make the folders that an Allocate answer names, unbound. Raises OSError.
@@ -62,16 +64,18 @@ class DeviceDirectories:
         self.close(self._make_folder(key).name)
 
     def lay_out(self, key: str, contents: Contents, binding: Binding) -> None:
-        """Make ``contents`` what the container's start finds. Raises OSError, and then no start succeeds."""
-        self._bindings().pop(key, None)
+        """Make ``contents`` what the container's start finds. Raises OSError, and then no start succeeds.
+
+        What was bound before counts on then: its container may be running.
+        """
         folder = self._make_folder(key)
         generation = Path(tempfile.mkdtemp(prefix=_GENERATION, dir=folder))
         try:
-            for name, text in contents.files.items():
-                _replace_text(folder / INFO_FOLDER / name, text)
             for node in contents.nodes:
                 self._nodes.make(generation / node.name, node)
             generation.chmod(_FOLDER_MODE)
+            for name, text in contents.files.items():
+                _replace_text(folder / INFO_FOLDER / name, text)
             _point(folder, generation)
         except OSError:
             _unbind(folder)
@@ -120,7 +124,9 @@ class DeviceDirectories:
         every = self._folder.glob(self._folders)
         folders = [folder for folder in every if folder.name not in kept and _is_old(folder)]
         for folder in folders:
-            self._drop(folder.name)
+            # One that refuses keeps no other.
+            with contextlib.suppress(OSError):
+                self._drop(folder.name)
         for key in [key for key in self._bindings() if key not in kept and not (self._folder / key).exists()]:
             self._bindings().pop(key)
         return len(folders)
@@ -138,7 +144,8 @@ class DeviceDirectories:
                 yield folder.name, binding
             elif _is_laid_out(folder):
                 # Nobody can tell whose it is, so no start may find it.
-                _unbind(folder)
+                with contextlib.suppress(OSError):
+                    _unbind(folder)
 
     def _drop(self, key: str) -> None:
         _unbind(self._folder / key)

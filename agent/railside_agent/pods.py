@@ -92,10 +92,18 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     """Whether every container has stopped: so the kubelet leaves a pod before it deletes the object."""
     terminating: bool
+    called_over: bool = False
+    """Whether somebody calls it Succeeded or Failed, and no container of it is known to run: one that the kubelet
+    turned away never had any."""
     locality: str | None = None
     locality_enforce: bool = False
     containers: tuple[PodContainer, ...] = ()
     """Init containers first."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody would say that it lives."""
+        return self.ended or self.stopped or self.called_over
 
 
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,11 +123,12 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(self.departed) | {uid for uid, pod in self.by_uid.items() if pod.ended}
 
     def alive(self, uids: Iterable[str]) -> frozenset[str]:
-        """Those of ``uids`` that are known to live now: none while what is known may be old."""
-        if not self.synced or self.problem is not None:
-            return frozenset()
+        """Those of ``uids`` that lived when they were last seen.
+
+        Also while the API server is away: no new pod comes then that could want what one has left.
+        """
         found = ((uid, self.by_uid.get(uid)) for uid in uids)
-        return frozenset(uid for uid, pod in found if pod is not None and not (pod.ended or pod.stopped))
+        return frozenset(uid for uid, pod in found if pod is not None and not pod.over)
 
     def ended(self, uid: str) -> bool | None:
         """True: its containers are done for good. False: it lives, or is on its way out. None: not known."""
@@ -182,6 +191,7 @@ def _pod(one: PodObject) -> Pod:
         ended=one.status.phase in _ENDED and _all_stopped(one),
         stopped=_all_stopped(one),
         terminating=one.metadata.deletion_timestamp is not None,
+        called_over=one.status.phase in _ENDED and not _any_runs(one.status),
         locality=annotations.locality,
         locality_enforce=annotations.locality_enforce == "true",
         containers=tuple(

@@ -116,11 +116,14 @@ class _Clerk:
     def seats(self) -> Iterator[OfferedSeat]:
         foreign = {one.id for one in self._used.foreign.ids}
         held = self._used.held.keys()
-        spare = (self._before.keys() | self._in_checkpoint.keys()) - held - foreign
-        offered = set(self._offered(spare))
+        # A container that runs has them though the kubelet, which lost its checkpoint, would deal them again.
+        lost = self._bound.keys() - held - foreign
+        spare = (self._before.keys() | self._in_checkpoint.keys()) - held - foreign - lost
+        offered = set(self._offered(spare, frozenset(lost | spare | held)))
         yield from (self._held(name) for name in held)
         yield from (self._foreign(name) for name in foreign)
         yield from (self._free(name) for name in offered)
+        yield from (self._tombstone(name) for name in lost)
         yield from (self._tombstone(name) for name in spare - offered if not self._may_leave(name))
 
     def note(self, one: OfferedSeat) -> Listed:
@@ -148,9 +151,8 @@ class _Clerk:
             return None
         return since + HELD_HEALTHY_SECONDS
 
-    def _offered(self, spare: set[str]) -> Iterator[str]:
+    def _offered(self, spare: set[str], taken: frozenset[str]) -> Iterator[str]:
         """Free seats: those that were offered before, then others of the zone, then new ones."""
-        taken = frozenset(spare | self._used.held.keys())
         for zone in self._used.zones:
             of_zone = [name for name in spare if is_ours(name) and zone_of(name) == zone]
             of_zone.sort(key=lambda name: (self._was_unhealthy(name), order(name)))

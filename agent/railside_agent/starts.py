@@ -81,7 +81,10 @@ class ContainerStarts:
         self._allocations.note_deal(seats)
         topology = self._outlook.has_topology
         try:
-            topology = await self._allocations.run(lambda disk: self._prepare(disk, seats), DEAL_DEADLINE_SECONDS)
+            # However late: what earlier holders of the seats were given must go.
+            topology = await self._allocations.run(
+                lambda disk: self._prepare(disk, seats), DEAL_DEADLINE_SECONDS, however_late=True
+            )
         except (OSError, TimeoutError) as error:
             # An error here would fail the pod for good. Its start makes the folder, or is refused and tried again.
             self._log.warning("the container's folder could not be made yet", seats=seats, detail=text_of(error))
@@ -144,8 +147,9 @@ class ContainerStarts:
         return decision
 
     def _refuse(self, disk: DeviceDirectories, decision: StartDecision) -> None:
-        key = self._allocations.key(decision.start.seats)
-        if decision.start.pod is not None and len(decision.start.containers) == 1:
+        key, start = self._allocations.key(decision.start.seats), decision.start
+        bound = next((one for one in disk.bindings() if set(one.seats) == set(start.seats)), None)
+        if bound is not None and bound.pod == start.pod and len(start.containers) == 1:
             disk.withdraw(key)
         else:
             # Somebody with the same seats, a sidecar or another pod, may be running on what was bound.

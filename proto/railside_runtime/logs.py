@@ -77,7 +77,11 @@ class ForeignLogs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log ``record`` with its logger's name; what is said again and again, once in a while."""
-        message = record.getMessage()
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):
+            # A library's slip of the pen must not become an error where it logs.
+            message = str(record.msg)
         if record.created - self._said.get(message, -math.inf) < REPEAT_SECONDS:
             return
         self._said.pop(message, None)

@@ -167,13 +167,40 @@ async def test_a_switch_to_fewer_shares_takes_no_container_its_hca(tmp_path: Pat
 
 
 async def test_nodes_that_are_replayed_are_never_laid_out_anew(bench: Bench) -> None:
-    """After a renumbering what was dealt is told as outdated, and its start stays refused (law 9)."""
+    """After a renumbering what was dealt is told as outdated, once, and its start stays refused (law 9)."""
     await bench.starts.deal(SEATS)
+    before = await bench.found(*SEATS)
     renumbered = placed(1, uverbs=hca(2).uverbs)
-    told = await bench.allocations.renew(machine(renumbered))
+    told = [await bench.allocations.renew(machine(renumbered)) for _ in range(2)]
     bench.know(renumbered, checkpoint=situation(entries=[entry("p", *SEATS)]).checkpoint)
-    assert (((binding(None, n0_s0=1),), True), []) == (told, await bench.found(*SEATS))
+    assert [((binding(None, n0_s0=1),), True), ((), True)] == told
+    assert before == await bench.found(*SEATS)
     assert _refusal(await bench.starts.start(SEATS))[0] is Code.NODES_CHANGED
+
+
+async def test_an_hca_that_is_back_as_it_was_starts_again(bench: Bench) -> None:
+    """A look in the middle of a driver's reload costs no container its later starts."""
+    await bench.starts.deal(SEATS)
+    _dealt(bench, entry("p", *SEATS))
+    for seen in (machine(), machine(placed(1), placed(2))):
+        await bench.allocations.renew(seen)
+    outcome = await bench.starts.start(SEATS)
+    assert isinstance(outcome, Bound)
+    assert outcome.hcas == (placed(1),)
+
+
+async def test_whose_the_hcas_are_is_known_from_the_first_start_on(bench: Bench) -> None:
+    """What was dealt to nobody knows whom is locked to the pod that the checkpoint names at its start."""
+    await bench.starts.deal(SEATS)
+    _dealt(bench, entry("p", *SEATS))
+    await bench.starts.start(SEATS)
+    assert (binding("p", n0_s0=1),) == bench.allocations.bindings.value
+
+
+async def test_a_deal_reads_what_the_kubelet_wrote_last(bench: Bench) -> None:
+    """What is decided for good is not decided on the file of before."""
+    await bench.starts.deal(SEATS)
+    assert bench.outlook.asked == ["refresh", "decide"]
 
 
 @pytest.mark.parametrize("free", [True, False])

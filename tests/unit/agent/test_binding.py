@@ -141,6 +141,24 @@ def test_what_may_have_been_its_own_is_kept_where_others_leave_room(
     assert _Case(now=now, seats=("n0-s0",)).numbers() == [expected]
 
 
+def test_a_seat_of_a_pod_that_runs_is_not_started_by_another() -> None:
+    """A kubelet that lost its checkpoint deals the seat of a pod that runs: nobody else starts with it (law 7)."""
+    entries = (entry("q", "n0-s0"),)
+    now = situation(*_TWO_A_ZONE, entries=entries, bindings=(binding("p", n0_s0=1),), alive=frozenset({"p"}))
+    outcome = _Case(now=now, seats=("n0-s0",)).outcome()
+    assert isinstance(outcome, Refused)
+    assert outcome.reason.code is Code.DEALT_TWICE
+
+
+def test_what_another_plugins_pod_has_is_not_kept() -> None:
+    """An old binding of nobody knows whom brings back no HCA that another plugin has dealt since (law 2)."""
+    theirs = entry("theirs", ids=(held("x", 0),), answer=answer("/dev/infiniband/uverbs1"))
+    now = situation(
+        *_TWO_A_ZONE, entries=(theirs, entry("p", "n0-s0")), bindings=(binding(None, n0_s0=1),), gpus=_GPUS
+    )
+    assert _Case(now=now, seats=("n0-s0",)).numbers() == [2]
+
+
 def test_in_doubt_nobody_gets_what_another_was_bound_to_since() -> None:
     """With a checkpoint that tells nothing, a seat's earlier HCA goes to it only as long as nobody else has it."""
     bound = (binding("old", n0_s1=2), binding("p", n0_s0=2), binding("q", n1_s0=3))

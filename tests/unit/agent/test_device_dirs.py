@@ -182,6 +182,15 @@ def test_a_failure_leaves_no_link(directories: DeviceDirectories, tmp_path: Path
     assert not os.path.lexists(_folder(tmp_path, "s0") / "ib")
 
 
+def test_a_start_that_fails_frees_nothing(directories: DeviceDirectories, tmp_path: Path) -> None:
+    """Where nothing can be laid out, what was bound before counts on: its container may be running (law 7)."""
+    _lay_out(directories, "s0", hcas=(0,))
+    full = DeviceDirectories(tmp_path, _FullDisk(), POOL)
+    with pytest.raises(OSError, match="No space left"):
+        _lay_out(full, "s0", hcas=(1,))
+    assert directories.bindings() == full.bindings() == _again(tmp_path).bindings()
+
+
 def test_a_success_sweeps_up_after_failures(directories: DeviceDirectories, tmp_path: Path) -> None:
     """What failed starts left goes with the first that succeeds."""
     for _ in range(2):

@@ -45,6 +45,26 @@ def test_when_a_pod_has_ended(status: dict[str, Any], *, expected: bool) -> None
     assert expected == _seen(_pod(status=status, spec={"containers": [{"name": "main"}]})).ended("u-train")
 
 
+@pytest.mark.parametrize(
+    ("status", "alive"),
+    [
+        pytest.param({"phase": "Running"}, True, id="running"),
+        pytest.param({"phase": "Pending"}, True, id="on-its-way"),
+        pytest.param({"phase": "Failed"}, False, id="turned-away-by-the-kubelet"),
+        pytest.param({"phase": "Succeeded"}, False, id="done"),
+        pytest.param(
+            {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"running": {}}}]},
+            True,
+            id="called-failed-and-running",
+        ),
+    ],
+)
+def test_who_lives(status: dict[str, Any], *, alive: bool) -> None:
+    """A pod that was turned away never had a container, and hides no HCA for as long as its object stands."""
+    seen = _seen(_pod("train", "u1", spec={"containers": [{"name": "main"}]}, status=status))
+    assert seen.alive(["u1", "stranger"]) == ({"u1"} if alive else frozenset())
+
+
 def test_a_terminating_pod_has_not_ended() -> None:
     """A pod that is told to go holds what it holds until its containers are done."""
     (pod,) = _seen(_pod(metadata={"deletionTimestamp": "2026-11-30T00:00:00Z"}, status={"phase": "Running"})).pods

@@ -11,6 +11,7 @@ from tests.unit.builders import LogLines, hca, machine, port
 from railside_agent.allocations import IN_FLIGHT_SECONDS
 from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, allocation_key
+from railside_agent.holders import Checkpoint
 from railside_proto.machine import Machine, PortState
 from railside_proto.pool import Binding
 from railside_proto.reasons import Code
@@ -144,6 +145,16 @@ async def test_a_refused_start_finds_nothing_of_before(bench: Bench) -> None:
     outcome = await bench.starts.start(SEATS)
     assert (_code(outcome), bench.allocations.bindings.value) == (Code.NO_FREE_HCA, ())
     assert await bench.found(*SEATS) == []
+
+
+async def test_a_start_that_is_refused_forgets_nobody_elses_binding(bench: Bench) -> None:
+    """The pod that runs on what the seat was bound to keeps it, though another was dealt the seat (law 7)."""
+    await bench.starts.start(SEATS)
+    others = (entry("q", *SEATS),)
+    bench.know(placed(1), checkpoint=Checkpoint(entries=others), alive=frozenset({"p"}))
+    outcomes = [await bench.starts.start(SEATS) for _ in range(2)]
+    assert [_code(one) for one in outcomes] == [Code.DEALT_TWICE] * 2
+    assert (binding("p", n0_s0=1),) == bench.allocations.bindings.value
 
 
 async def test_a_seat_that_is_dealt_twice_stays_with_who_has_it(bench: Bench) -> None:

@@ -86,6 +86,13 @@ def test_what_is_said_again_and_again_is_written_once_in_a_while() -> None:
     assert written.events == ["one server is out of descriptors", "another is"] * 2
 
 
+def test_a_library_that_misspells_its_message_is_heard_all_the_same() -> None:
+    """Letters where its own text wants a number are no error for who logs them."""
+    written = LogLines()
+    ForeignLogs(written.log).handle(logging.LogRecord("x", logging.ERROR, "", 0, "%d left", ("no",), None))
+    assert written.events == ["%d left"]
+
+
 def test_what_libraries_say_takes_no_memory() -> None:
     """Messages that are new each time are all passed on, and the first ones are forgotten in time."""
     written = LogLines()
