@@ -32,11 +32,11 @@ async def _judge(plugins: Sequence[Plugin]) -> dict[str, list[Verdict]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the kit; the exit status."""
-    if "-h" in arguments or "--help" in arguments:
+    if list(arguments[:1]) in (["-h"], ["--help"]):
         print(__doc__)
         return 0
     document = list(arguments) == ["--document"]
-    own = (Plugin(name=" ".join(arguments), command=tuple(arguments)),)
+    own = (Plugin(name=" ".join(arguments), command=tuple(arguments), shown=True),)
     verdicts = asyncio.run(_judge((RAILSIDE, NAIVE) if document or not arguments else own))
     if document:
         PAGE.write_text(page(verdicts), encoding="utf-8")

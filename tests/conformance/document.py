@@ -11,12 +11,14 @@ PAGE: Final = Path(__file__).parents[2] / "docs/conformance.md"
 Verdicts = Mapping[str, Sequence[Verdict]]
 """By the plugin's name, in the order of the laws."""
 
-_HEAD: Final = """# What a device plugin must do so that the kubelet harms nobody
+HEAD: Final = """# What a device plugin must do so that the kubelet harms nobody
 
 This page is made by `python -m tests.conformance --document`; do not edit it. The kit plays each story on a
 machine of text, beside a kubelet that behaves as the real one (1.34) was seen to: it crashes where an id is
 missing, kills pods where a plugin comes late, and replays the answers that it keeps. What counts is what the
-kubelet's side and the containers see; the plugin is a program of its own, and is never asked.
+kubelet's side and the containers see; the plugin is a program of its own, and is never asked. It must offer
+each InfiniBand HCA of the machine to one container at a time, under `vke.volcengine.com/infiniband-rdma`, and has
+three seconds to follow what changes.
 
 """
 
@@ -28,7 +30,7 @@ and its harm (one device dealt to two pods) comes by chance.
 
 """
 
-_OWN: Final = """
+OWN: Final = """
 ## Your own plugin
 
 ```console
@@ -54,7 +56,7 @@ def page(verdicts: Verdicts) -> str:
         for plugin in plugins
         for law, verdict in zip(LAWS, verdicts[plugin], strict=True)
     ]
-    return f"{_HEAD}{head}{''.join(rows)}{_TAIL}{''.join(seen)}{_OWN}"
+    return f"{HEAD}{head}{''.join(rows)}{_TAIL}{''.join(seen)}{OWN}"
 
 
 def _cell(verdict: Verdict) -> str:

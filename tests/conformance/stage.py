@@ -2,16 +2,15 @@
 
 import asyncio
 import random
+import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from railside_proto.machine import DeviceNode
-from railside_proto.names import RESOURCE
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.manifest import read_manifest
 from railside_sim.pods import Outcome, PodRequest, Running
@@ -34,6 +33,9 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     command: tuple[str, ...]
+    shown: bool = False
+    """Whether a person sees what it says of errors."""
+    patience_seconds: float = PATIENCE_SECONDS
 
 
 class Stage:
@@ -49,11 +51,21 @@ class Stage:
 
     async def start_plugin(self) -> None:
         """Start the plugin's program."""
-        words = {"{root}": str(self.root), "{kubelet}": str(self._kubelet_dir)}
-        command = [words.get(one, one) for one in self._plugin.command]
+        kubelet = str(self._kubelet_dir)
+        command = [
+            one.replace("{root}", str(self.root)).replace("{kubelet}", kubelet) for one in self._plugin.command
+        ]
         self._process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+            *command,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=None if self._plugin.shown else asyncio.subprocess.DEVNULL,
         )
+
+    @property
+    def word_of_plugin(self) -> str:
+        """What its program has come to, if that tells anything."""
+        ended = self._process.returncode if self._process is not None else None
+        return "" if ended is None else f" (the plugin has ended with status {ended})"
 
     async def kill_plugin(self) -> None:
         """End it as a power cut does; it may have ended by itself."""
@@ -63,14 +75,14 @@ class Stage:
         if process is not None:
             await process.wait()
 
-    async def offers(self, count: int, *, seconds: float = PATIENCE_SECONDS) -> bool:
+    async def offers(self, count: int) -> bool:
         """Whether, in the end, the kubelet counts ``count`` healthy ids."""
-        return await self.comes_to_be(lambda: self.kubelet.status_of().allocatable == count, seconds=seconds)
+        return await self.comes_to_be(lambda: self.kubelet.status_of().allocatable == count)
 
-    async def comes_to_be(self, holds: Callable[[], bool], *, seconds: float = PATIENCE_SECONDS) -> bool:
-        """Whether it holds before the time is up."""
+    async def comes_to_be(self, holds: Callable[[], bool], *, seconds: float | None = None) -> bool:
+        """Whether it holds before the time is up, which is the plugin's own unless told."""
         try:
-            await self.kubelet.until(holds, timeout_s=seconds)
+            await self.kubelet.until(holds, timeout_s=seconds or self._plugin.patience_seconds)
         except TimeoutError:
             return False
         return True
@@ -80,9 +92,9 @@ class Stage:
         return await self.kubelet.admit(PodRequest(name=name, count=count))
 
     async def run_in_the_end(self, name: str) -> bool:
-        """Whether a pod that may have to wait runs before the time is up."""
-        outcome = await self.run(name)
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        """Whether a pod, new or here already, runs before the time is up."""
+        outcome = self.kubelet.pods.get(name) or await self.run(name)
+        deadline = asyncio.get_running_loop().time() + self._plugin.patience_seconds
         while not isinstance(outcome, Running) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(_ASK_SECONDS)
             seats = getattr(outcome, "seats", ())
@@ -96,9 +108,14 @@ class Stage:
         owners = self.guids()
         found: dict[str, list[str]] = {}
         for pod, outcome in self.kubelet.pods.items():
-            for numbers in _numbers(outcome):
+            for numbers in set(_numbers(outcome)):
                 found.setdefault(owners.get(numbers, "nobody's"), []).append(pod)
         return found
+
+    def numa_node(self, guid: str) -> int:
+        """Where an HCA is."""
+        device, _ = self._find(guid)
+        return int((self.root / "sys/class/infiniband" / device / "device/numa_node").read_text())
 
     def guids(self) -> dict[Numbers, str]:
         """GUID of each HCA by its device numbers, as the kernel shows them now."""
@@ -128,15 +145,23 @@ class Stage:
         file = self.root / "sys/class/infiniband" / device / "ports/1/state"
         await asyncio.to_thread(file.write_text, f"{state}\n")
 
-    async def swap_numbers(self, one: str, other: str) -> None:
-        """Two HCAs come up the other way round, as another order of probing makes them at a boot."""
+    async def boot_the_other_way_round(self, one: str, other: str) -> None:
+        """The machine boots: what lay in memory is gone, and two HCAs are probed in the other order."""
+        self.kubelet.lose_containers()
+        await asyncio.to_thread(shutil.rmtree, self.root / "run", ignore_errors=True)
         await asyncio.to_thread(self._swap, one, other)
 
     def _swap(self, one: str, other: str) -> None:
-        (_, first), (_, second) = self._find(one), self._find(other)
-        names = [(entry / "ibdev").read_text() for entry in (first, second)]
-        (first / "ibdev").write_text(names[1])
-        (second / "ibdev").write_text(names[0])
+        """Each function has the other's uverbs entry below it, with its number and under its name."""
+        links = [self._find(guid)[1] for guid in (one, other)]
+        folders = [link.resolve() for link in links]
+        names = [(folder / "ibdev").read_text() for folder in folders]
+        places = [folder.parent for folder in reversed(folders)]
+        for link, folder, place, name in zip(links, folders, places, reversed(names), strict=True):
+            folder.rename(place / folder.name)
+            (place / folder.name / "ibdev").write_text(name)
+            link.unlink()
+            link.symlink_to(place / folder.name)
 
     def _find(self, guid: str) -> tuple[str, Path]:
         """Name of an HCA, and its entry of class/infiniband_verbs."""
@@ -155,11 +180,6 @@ def _numbers(outcome: Outcome) -> Iterator[Numbers]:
             yield from ((node.major, node.minor) for node in nodes)
 
 
-def node_of(entry: Path) -> DeviceNode | None:
-    """A device node of the tree."""
-    return StandInNodes().read(entry)
-
-
 @asynccontextmanager
 async def stage(plugin: Plugin, machine: str = EIGHT_HCAS, *, starts: bool = True) -> AsyncIterator[Stage]:
     """A node with ``machine``'s tree and a kubelet, on which ``plugin`` runs, if it ``starts``."""
@@ -176,8 +196,3 @@ async def stage(plugin: Plugin, machine: str = EIGHT_HCAS, *, starts: bool = Tru
                 yield made
             finally:
                 await made.kill_plugin()
-
-
-def healthy(kubelet: EmbeddedKubelet) -> Sequence[str]:
-    """Ids that the kubelet may deal."""
-    return [one.id for one in kubelet.listed(RESOURCE) if one.healthy]

@@ -11,6 +11,7 @@ _HERE: Final = Path(__file__).parent
 RAILSIDE: Final = Plugin(
     name="railside-agent", command=(sys.executable, str(_HERE / "our_agent.py"), "{root}", "{kubelet}")
 )
+SILENT: Final = Plugin(name="a silent plugin", command=("sleep", "600"), patience_seconds=0.5)
 NAIVE: Final = Plugin(
     name="a naive plugin", command=(sys.executable, str(_HERE / "naive_plugin.py"), "{root}", "{kubelet}")
 )

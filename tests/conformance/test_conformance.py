@@ -1,9 +1,11 @@
 import asyncio
+from pathlib import Path
 
 import pytest
-from tests.conformance.document import PAGE
+from tests.conformance.document import HEAD, OWN, PAGE
 from tests.conformance.laws import LAWS, Law
-from tests.conformance.subjects import NAIVE, RAILSIDE
+from tests.conformance.stage import Plugin, stage
+from tests.conformance.subjects import NAIVE, RAILSIDE, SILENT
 
 _HARMS = {
     1: "the kubelet crashed: panic: runtime error: invalid memory address or nil pointer dereference",
@@ -12,7 +14,7 @@ _HARMS = {
     4: "1 bare ids stand beside 1 with hints",
     6: "the kubelet crashed: panic: runtime error: invalid memory address or nil pointer dereference",
     7: "an HCA is idle, and the eighth pod waits for ever",
-    9: "the container started on another HCA than it had",
+    9: "dealt an HCA of NUMA node 0, the container starts on one of node 1",
 }
 """What the naive plugin does to its node; the eighth law it keeps."""
 
@@ -36,9 +38,31 @@ async def test_a_naive_plugin_shows_what_each_law_catches(law: Law) -> None:
     )
 
 
+@_LAWS
+async def test_a_plugin_that_does_nothing_keeps_no_law(law: Law) -> None:
+    """Whoever offers nothing harms nobody, and is no device plugin."""
+    verdict = await law.story(SILENT)
+    assert not verdict.holds
+
+
+async def test_a_command_is_given_the_folders(tmp_path: Path) -> None:
+    """``{root}`` and ``{kubelet}`` are filled in wherever they stand in the command."""
+    told = tmp_path / "told"
+    command = (
+        "sh",
+        "-c",
+        f"test -d {{root}}/sys && test -S {{kubelet}}/device-plugins/kubelet.sock && touch {told}",
+    )
+    async with stage(Plugin(name="asking", command=command, patience_seconds=1)) as on:
+        await on.offers(8)
+    assert await asyncio.to_thread(told.exists)
+
+
 async def test_the_page_says_what_the_kit_sees() -> None:
     """docs/conformance.md has a row for each law: the agent keeps it, and the naive plugin as above."""
     text = await asyncio.to_thread(PAGE.read_text, encoding="utf-8")
+    assert text.startswith(HEAD)
+    assert text.endswith(OWN)
     rows = [line for line in text.splitlines() if line.startswith("| ") and "| kept |" in line]
     expected = [
         f"| {law.number} | {law.title} | kept | {'**broken**' if law.number in _HARMS else 'kept'} |"
