@@ -106,11 +106,11 @@ def offered(node: Node) -> tuple[int, int]:
 
 
 @contextmanager
-def installed_agent(cluster: Cluster, settings: NodeSettings) -> Iterator[InstalledAgent]:
-    """Make a node, put our machine's tree on it, and apply the DaemonSet."""
+def installed_agent(cluster: Cluster, settings: NodeSettings, **environment: str) -> Iterator[InstalledAgent]:
+    """Make a node, put our machine's tree on it, and apply the DaemonSet with more of ``environment``."""
     with cluster.node(settings) as node:
         machine = lay_out_machine(node)
-        cluster.kubectl.apply(*manifests(machine.tree))
+        cluster.kubectl.apply(*manifests(machine.tree, **environment))
         agent = InstalledAgent(cluster, node, machine.numbers)
         try:
             cluster.kubectl("rollout", "status", "-n", NAMESPACE, "daemonset/railside-agent", "--timeout=90s")
@@ -143,7 +143,7 @@ def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
     return dict(zip([*names, "rdma_cm"], devices.stand_ins(len(names) + 1), strict=True))
 
 
-def manifests(tree: Path) -> Iterator[dict[str, Any]]:
+def manifests(tree: Path, **environment: str) -> Iterator[dict[str, Any]]:
     """The objects of deploy/agent, the machine's folders of the host taken from ``tree``."""
     files = (DAEMONSET, RBAC)
     for manifest in (one for file in files for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))):
@@ -153,5 +153,6 @@ def manifests(tree: Path) -> Iterator[dict[str, Any]]:
                 path = volume["hostPath"]["path"]
                 if not path.startswith(KUBELET_FOLDER):
                     volume["hostPath"]["path"] = f"{tree}{path}"
-            spec["containers"][0]["env"].append({"name": "RAILSIDE_AGENT_HOST_ROOT", "value": str(tree)})
+            added = {"RAILSIDE_AGENT_HOST_ROOT": str(tree), **environment}
+            spec["containers"][0]["env"] += [{"name": name, "value": value} for name, value in added.items()]
         yield manifest

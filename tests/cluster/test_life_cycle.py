@@ -1,0 +1,208 @@
+"""What happens to a node in its life, with pods on it: no pod is killed, and none gets another's HCA.
+
+It answers for the agent beside the real kubelet and containerd. It must not test the document's Pod.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import waiting
+from harness.cluster import Cluster
+from harness.commands import CommandError
+from harness.kubectl import Kubectl
+from harness.kubelet import NodeSettings
+from harness.objects import Node, Pod
+from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from machine_tree import ACTIVE, DOWN, set_port, unplug
+from railside_proto.names import MODE_LABEL
+from test_document import (
+    end_first_process,
+    example_pod,
+    main_container,
+    named,
+    remove,
+    running,
+    uverbs_inside,
+)
+
+pytestmark = pytest.mark.timeout(180)
+
+RECOVERY_S = 30
+"""For an HCA to be well for ten seconds, and to be seen so."""
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
+    """The agent on a node of the document, which looks at its tree each second: no kernel tells of it."""
+    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
+    with installed_agent(cluster, settings, RAILSIDE_AGENT_RESYNC_SECONDS="1") as installed:
+        installed.await_offered(8)
+        yield installed
+
+
+def tree(agent: InstalledAgent) -> Path:
+    return agent.node.folder / "machine"
+
+
+def allocatable(agent: InstalledAgent, count: int, *, timeout_s: float = 20) -> None:
+    """Return when the node has ``count`` to give."""
+    kubectl = agent.cluster.kubectl
+    kubectl.wait(Node, agent.node.name, lambda node: offered(node)[1] == count, timeout_s=timeout_s)
+
+
+def restarted(kubectl: Kubectl, pod: str, times: int = 1) -> None:
+    """End a pod's container, and return when it runs anew."""
+    # A kubelet that has just started lets nobody in for a moment.
+    waiting.until(lambda: lets_in(kubectl, pod), f"{pod} to be entered")
+    end_first_process(kubectl, pod)
+    kubectl.wait(Pod, pod, lambda seen: seen.running and main_container(seen).restart_count == times, timeout_s=60)
+
+
+def lets_in(kubectl: Kubectl, pod: str) -> bool:
+    """Whether a program can be run in the pod's container."""
+    try:
+        kubectl.execute(pod, "true")
+    except CommandError:
+        return False
+    return True
+
+
+def reasons(kubectl: Kubectl, pod: str) -> set[str]:
+    """What Events about a pod say, in one word each."""
+    events = kubectl.get("events", "--field-selector", f"involvedObject.name={pod}")
+    return {event["reason"] for event in events["items"]}
+
+
+def test_a_port_goes_down_under_a_pod_and_comes_back(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """The pod runs on and is told, no idle HCA is hidden, its container restarts on another, and all come back."""
+    with running(kubectl, "holder") as (before,):
+        device = agent.hca_names()[uverbs_inside(kubectl, "holder")]
+        set_port(tree(agent), device, DOWN)
+        waiting.until(lambda: "NoActivePort" in reasons(kubectl, "holder"), "an Event on the pod")
+        allocatable(agent, 8)
+        after = kubectl.wait(Pod, "holder", lambda pod: pod.running)
+        restarted(kubectl, "holder")
+        other = agent.hca_names()[uverbs_inside(kubectl, "holder")]
+        allocatable(agent, 7)
+        set_port(tree(agent), device, ACTIVE)
+        allocatable(agent, 8, timeout_s=RECOVERY_S)
+
+    assert main_container(before).container_id == main_container(after).container_id
+    assert device != other
+
+
+def test_a_free_hca_goes_and_comes_back(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Seven are offered, seven pods get seven others, and the eighth is offered when it is back."""
+    gone = unplug(tree(agent), "uverbs4")
+    try:
+        allocatable(agent, 7)
+        names = [f"seven-{number}" for number in range(7)]
+        with running(kubectl, *names):
+            dealt = {uverbs_inside(kubectl, name) for name in names}
+    finally:
+        gone.plug()
+    allocatable(agent, 8, timeout_s=RECOVERY_S)
+
+    assert dealt == set(agent.numbers) - {"rdma_cm", "uverbs4"}
+
+
+def test_an_hca_goes_under_a_pod_and_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """The kubelet lives and kills nobody; the container that starts anew gets another HCA, and is told why."""
+    with running(kubectl, "holder", init=True) as (before,):
+        own = uverbs_inside(kubectl, "holder")
+        gone = unplug(tree(agent), own)
+        try:
+            waiting.until(lambda: "HcaGone" in reasons(kubectl, "holder"), "an Event on the pod")
+            agent.node.kubelet.restart()
+            agent.await_streams(1)
+            after = kubectl.wait(Pod, "holder", lambda pod: pod.running)
+            restarted(kubectl, "holder")
+            other = uverbs_inside(kubectl, "holder")
+        finally:
+            gone.plug()
+    allocatable(agent, 8, timeout_s=RECOVERY_S)
+
+    assert main_container(before).container_id == main_container(after).container_id
+    assert own != other
+
+
+def test_a_pod_in_the_hosts_network(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """HostNetwork changes nothing: the pod sees its one HCA and no other."""
+    pod = example_pod("host-network")
+    pod["spec"]["hostNetwork"] = True
+    try:
+        kubectl.apply(pod)
+        kubectl.wait(Pod, "host-network", lambda seen: seen.running)
+        own = uverbs_inside(kubectl, "host-network")
+        waiting.until(lambda: "default/host-network" in named(agent), "the agent to name the pod")
+
+        assert named(agent)["default/host-network"] == [agent.hca_names()[own]]
+    finally:
+        remove(kubectl, "host-network")
+
+
+def test_the_agent_is_killed(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Behind a kill -9 it knows who has what, and a container that ended meanwhile runs again with its HCA."""
+    with running(kubectl, "stays", "ends"):
+        had = named(agent)
+        inside = {name: uverbs_inside(kubectl, name) for name in ("stays", "ends")}
+        os.kill(process(agent), signal.SIGKILL)
+        restarted(kubectl, "ends")
+        agent.await_streams(1)
+
+        assert inside == {name: uverbs_inside(kubectl, name) for name in inside}
+        waiting.until(lambda: named(agent) == had, "the agent to know its pods")
+
+
+def process(agent: InstalledAgent) -> int:
+    """The agent's process, numbered as here."""
+    (pid,) = (one.pid for one in psutil.process_iter(["cmdline"]) if is_agent(one, agent.node.cgroup))
+    return pid
+
+
+def is_agent(process: psutil.Process, cgroup: str) -> bool:
+    """Whether it is the agent in a pod of the node with that ``cgroup``."""
+    words = process.info["cmdline"] or []
+    try:
+        return words[-1:] == ["run"] and f"/{cgroup}/" in Path(f"/proc/{process.pid}/cgroup").read_text()
+    except OSError:
+        return False
+
+
+def test_the_api_server_is_away(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Without it the kubelet restarts, the agent is killed, and each pod keeps its container and its HCA."""
+    server = agent.cluster.control_plane.api_server
+    with running(kubectl, "holder", init=True) as (before,):
+        own = uverbs_inside(kubectl, "holder")
+        server.kill()
+        try:
+            # One that restarts without the API server knows no pods yet, and would not start the agent again.
+            os.kill(process(agent), signal.SIGKILL)
+            waiting.until(lambda: not listened_to(agent), "the agent to go")
+            waiting.until(lambda: listened_to(agent), "the agent to be back", timeout_s=60)
+            agent.node.kubelet.restart()
+            waiting.until(lambda: listened_to(agent), "the kubelet to listen", timeout_s=60)
+        finally:
+            server.start()
+        after = kubectl.wait(Pod, "holder", lambda pod: pod.running, timeout_s=60)
+        allocatable(agent, 8, timeout_s=60)
+
+        assert own == uverbs_inside(kubectl, "holder")
+        # Schedulers come back slowly, and the tests behind this one need theirs.
+        kubectl.apply(example_pod("later"))
+        kubectl.wait(Pod, "later", lambda pod: pod.running, timeout_s=90)
+        remove(kubectl, "later")
+    assert main_container(before).container_id == main_container(after).container_id
+
+
+def listened_to(agent: InstalledAgent) -> bool:
+    """Whether the agent answers, and the kubelet listens to it."""
+    try:
+        return bool(agent.pool()["registration"]["streams"])
+    except Exception:  # noqa: BLE001 -- it may be on its way up
+        return False
