@@ -75,6 +75,7 @@ class Agent:
             pods=self._cluster.pods,
             holdings=self._holdings.latest,
         )
+        self._sight.pods_heard = self._cluster.heard
         self._teller = Teller(log, node=settings.node_name, pods=self._cluster.pods, say=self._cluster.say)
         self._recorder = _recorder(settings, self._version, log)
         self._pools = [

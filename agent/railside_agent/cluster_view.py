@@ -39,6 +39,11 @@ class ClusterView:
         """Its pods."""
         return self._pods.pods
 
+    async def heard(self) -> None:
+        """Return when the pods were read once; at once where nobody is asked."""
+        if self._is_used:
+            await self.pods.until(lambda pods: pods.synced)
+
     def say(self, saying: Saying) -> None:
         """Have an Event told, if there is anybody to tell."""
         if self._is_used:

@@ -4,10 +4,12 @@ It must not decide anything: it hands the core what cells hold and files tell.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from railside_agent.allocations import InFlight
 from railside_agent.checkpoint_watch import CheckpointWatch
@@ -32,8 +34,15 @@ from railside_runtime.cell import Cell
 
 Clock = Callable[[], float]
 
+PODS_PATIENCE_SECONDS: Final = 1.0
+"""An agent that has just started serves without the API server, too."""
+
 Named = frozenset[tuple[str, ...]]
 """Seats of containers that there are."""
+
+
+async def _at_once() -> None:
+    """Nobody is asked."""
 
 
 class Sight:
@@ -57,6 +66,8 @@ class Sight:
         self.node = node
         self.pods = pods
         self.holdings = holdings
+        self.pods_heard: Callable[[], Awaitable[object]] = _at_once
+        """Returns when the API server has told of the pods once; at once unless told otherwise."""
         self.clock = clock
         self._root = root
         self._nodes = nodes
@@ -162,7 +173,9 @@ class Outlook:
             return None
         living = self.alive(bindings)
         alive = frozenset(one.seats for one in bindings if one.pod in living)
-        return alive | {entry.names for entry in holders.of(self.pool.resource)}
+        coming = self.in_flight.value.keys()
+        dealt = frozenset(one.seats for one in bindings if not coming.isdisjoint(one.seats))
+        return alive | dealt | {entry.names for entry in holders.of(self.pool.resource)}
 
     def list_now(self, bindings: tuple[Binding, ...]) -> tuple[Offer, float]:
         """The list on what is known now, and when that was."""
@@ -178,8 +191,14 @@ class Outlook:
         return self.sight.look is not None and self.sight.look.machine.virtual_topology
 
     async def refresh(self) -> None:
-        """Read the kubelet's checkpoint now."""
+        """Read the kubelet's checkpoint now, and wait a moment for the pods if they were never read.
+
+        What they insist on, and who of them lives, is not in the checkpoint.
+        """
         await self.sight.checkpoint.read_now()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PODS_PATIENCE_SECONDS):
+                await self.sight.pods_heard()
 
     async def look(self) -> object:
         """Look at the whole machine now. Raises LookError."""
@@ -205,7 +224,7 @@ class Outlook:
         return not content and (bool(bindings) or any(one.held for one in self.books.listed))
 
     def _still_in_flight(self, content: bytes | None, holders: Checkpoint | None) -> frozenset[str]:
-        """Ids that were dealt a moment ago, as far as no checkpoint written since shows them."""
+        """Ids that were dealt a moment ago, as far as no other checkpoint has shown them since."""
         dealt = self.in_flight.value.items()
         self._dealt_under = under = {deal: self._dealt_under.get(deal, content) for deal in dealt}
         shown = holders.held(self.pool.resource) if holders and dealt else {}

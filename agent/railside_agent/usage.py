@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Our seats that containers hold, by name; seats of pods known to be over are not among them."""
     foreign: Foreign
     live: tuple[Binding, ...]
-    """Bindings whose pod still holds the seats."""
+    """Bindings of containers that hold the seats, or run on although the kubelet forgot them."""
     hcas: tuple[HcaUse, ...]
 
     @property

@@ -566,6 +566,19 @@ async def test_a_deal_that_was_shown_is_not_on_its_way_again(stage: _Stage) -> N
     assert seen == [{"n0-s0"}, frozenset(), frozenset()]
 
 
+async def test_a_start_waits_a_moment_for_the_pods(stage: _Stage) -> None:
+    """An agent that has just started does not decide before it knows what pods insist on, and who lives."""
+    told = asyncio.Event()
+    stage.outlook.sight.pods_heard = told.wait
+    await asyncio.to_thread(tree, TWO_NUMA + ONE_HCA, stage.root)
+    await stage.hold(p="n0-s0")
+    start = asyncio.create_task(stage.starts.start(("n0-s0",)))
+    await asyncio.wait([start], timeout=0.1)
+    waited = not start.done()
+    told.set()
+    assert (waited, isinstance(await start, Bound)) == (True, True)
+
+
 @_SPOILS
 async def test_in_doubt_nobody_is_named(stage: _Stage, spoil: Callable[[Path], None]) -> None:
     """Which folders may go is told by a checkpoint that can be trusted, and by the API server's living pods."""
