@@ -508,7 +508,8 @@ async def test_bindings_of_an_earlier_run_count_from_the_first_list(stage: _Stag
     stage.see(hca(1))
     async with stage.running() as offer:
         first = await offer.until(lambda now: bool(now.seats))
-    assert _health(first) == {"n0-s0": True}
+    (seat,) = first.seats
+    assert (seat.seat.id, seat.healthy, seat.hca) == ("n0-s0", True, hca(1).address)
     assert (binding("p", n0_s0=1),) == stage.allocations.bindings.value
 
 
