@@ -113,6 +113,7 @@ class Node:
             bindings=tuple(self.disk.values()),
             mode=self.mode,
             ended=frozenset(self.told_ended),
+            alive=self.living(),
             in_flight=self.in_flight,
             now=self.now,
         )
@@ -170,6 +171,14 @@ class Node:
         """An Allocate is under way that the checkpoint does not show yet."""
         self.in_flight = frozenset({name})
 
+    def lose_checkpoint(self) -> None:
+        """It starts without its file, and leaves the containers that run alone."""
+        self.entries = [entry for entry in self.entries if not self.pods[entry.pod].started]
+
+    def knows(self, pod: Pod) -> bool:
+        """Whether it would ask anybody before it starts a container of the pod."""
+        return any(entry.pod == pod.uid for entry in self.entries)
+
     def deal_stranger(self, pod: Pod, name: str, nodes: tuple[int, ...], answer: bytes) -> None:
         """What another plugin's pod holds."""
         ids = (HeldId(id=name, numa_nodes=nodes),)
@@ -184,6 +193,10 @@ class Node:
         return [one.uuid for one in self.gpus if one.uuid and one.uuid not in used]
 
     # What is true
+
+    def living(self) -> frozenset[str]:
+        """Pods that the API server says live."""
+        return frozenset(uid for uid, pod in self.pods.items() if not pod.over)
 
     def alive(self, uid: str) -> bool:
         return uid not in self.told_ended
@@ -202,13 +215,14 @@ class Node:
 
     def live(self) -> Iterator[Binding]:
         for binding in self.disk.values():
-            holders = [
-                entry
-                for entry in self.entries
-                if entry.resource == RESOURCE and binding.pod in {None, entry.pod} and self.alive(entry.pod)
-            ]
-            dealt = binding.pod is None and self.in_flight.issuperset(binding.seats)
-            if dealt or any(set(entry.names) & set(binding.seats) for entry in holders):
+            seats = set(binding.seats)
+            ours = [one for one in self.entries if one.resource == RESOURCE and self.alive(one.pod)]
+            if binding.pod is None:
+                # Whose it is nobody knows: whoever was dealt just these seats.
+                runs = any(set(one.names) == seats for one in ours) or self.in_flight.issuperset(seats)
+            else:
+                runs = any(one.pod == binding.pod and set(one.names) & seats for one in ours)
+            if runs or binding.pod in self.living():
                 yield binding
 
     def sound(self, card: Card) -> bool:

@@ -103,7 +103,7 @@ class World(RuleBasedStateMachine):
     @rule(which=_PICK, container=_PICK)
     def start(self, which: int, container: int) -> None:
         pod = self._some_pod(which)
-        if not pod.containers:
+        if not pod.containers or not self.node.knows(pod):
             return
         self._start(pod, pod.containers[container % len(pod.containers)])
 
@@ -224,11 +224,22 @@ class World(RuleBasedStateMachine):
         self._held_ids_are_listed()
         self.settle(fresh=forgets)
 
+    @precondition(lambda self: any(pod.started for pod in self.node.pods.values()))
+    @rule()
+    def checkpoint_lost(self) -> None:
+        """The kubelet's disk loses its file; the API server still has the pods (law 7)."""
+        self.node.readable, self.node.in_flight = True, frozenset()
+        self.node.lose_checkpoint()
+        self.settle()
+
     @rule(numbers=st.permutations(range(4)))
     def reboot(self, numbers: list[int]) -> None:
         for card, number in zip(self.node.cards, numbers, strict=False):
             card.node_number = 100 * (self.uids + 1) + number
         self.node.disk.clear()
+        for pod in self.node.pods.values():
+            # Whom the kubelet does not know it deals anew, as if it came for the first time.
+            pod.over |= bool(pod.started) and not self.node.knows(pod)
         self.node.restart_agent(forgets=False)
         self.settle()
 
@@ -296,6 +307,9 @@ class World(RuleBasedStateMachine):
         held = dealt | {one.id: _zone(one.id, one.numa_nodes) for entry in ours for one in entry.ids}
         strange = {name for entry in node.entries if entry.pod in node.strangers for name in entry.names}
         bound = {seat for one in node.live() for seat in one.seats}
+        idle = {name for name, (healthy, _) in node.listed().items() if healthy} - held.keys() - strange
+        # What a container runs on is not dealt again, even where the kubelet has forgotten it.
+        assert not idle & bound
         taken = self._strangers_cards()
         room = self._room(taken, hinted=hinted)
         roomiest = self._roomiest(room, hinted=hinted)
@@ -397,7 +411,8 @@ class World(RuleBasedStateMachine):
     def _holders(self, seats: tuple[str, ...]) -> set[str]:
         """Pods not known to be over that have one of ``seats``: with more than one, nobody starts."""
         ours = [entry for entry in self.node.entries if entry.resource == RESOURCE and self.node.alive(entry.pod)]
-        return {entry.pod for entry in ours if not set(entry.names).isdisjoint(seats)}
+        bound = {one.pod for one in self.node.live() if one.pod and not set(one.seats).isdisjoint(seats)}
+        return bound | {entry.pod for entry in ours if not set(entry.names).isdisjoint(seats)}
 
     def _judge_refusal(
         self, seats: tuple[str, ...], before: dict[int, set[str]], kept: dict[str, str], code: Code
