@@ -19,7 +19,7 @@ from rich.console import Console
 from railside_agent.device_nodes import CharacterDevices
 from railside_agent.discovery import discover
 from railside_agent.patient_look import look_once
-from railside_cli.complaint import complain, words_of
+from railside_cli.complaint import complain, unreadable
 from railside_cli.demo.play import play
 from railside_cli.exit_status import FINE, INTERRUPTED, UNREACHABLE, UNWRITTEN, USAGE
 from railside_cli.flight import show
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OutputError as error:
         return _unwritten(error)
     except OSError as error:
-        complain(words_of(error))
+        complain(unreadable(error))
         return UNREACHABLE
 
 

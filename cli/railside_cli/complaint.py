@@ -8,7 +8,7 @@ def complain(sentence: str) -> None:
     print(f"railside: {sentence}", file=sys.stderr)
 
 
-def words_of(error: OSError) -> str:
+def unreadable(error: OSError) -> str:
     """What could not be read, and what the kernel says of it, without its number."""
     what = error.strerror or type(error).__name__
     return f"{error.filename} cannot be read: {what}" if error.filename else what

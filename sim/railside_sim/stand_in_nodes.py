@@ -21,7 +21,11 @@ class StandInNodes:
         """The node at ``path`` (a link is not followed, as by lstat); None where there is none."""
         if path.is_symlink() or not path.is_file():
             return None
-        found = _TEXT.fullmatch(_head(path))
+        try:
+            found = _TEXT.fullmatch(_head(path))
+        except FileNotFoundError:
+            # It went between the look and the reading, which are one step with a real node.
+            return None
         if found is None:
             return None
         major, minor, mode, uid, gid = found.groups()

@@ -6,7 +6,7 @@ It must not play, and must not change anything.
 from pathlib import Path
 from typing import Final
 
-from railside_cli.complaint import words_of
+from railside_cli.complaint import unreadable
 from railside_cli.demo.hardware import Hardware, hardware
 from railside_sim.manifest import ManifestError, read_manifest
 from railside_sim.parts import Manifest
@@ -28,7 +28,7 @@ def machine_for_the_story(path: Path) -> Manifest | str:
     except UnicodeDecodeError:
         return f"{path} is no text; a machine is a file of text, as those of tests/machines"
     except OSError as error:
-        return words_of(error)
+        return unreadable(error)
     except ManifestError as error:
         return str(error)
     return _lack(hardware(machine)) or machine

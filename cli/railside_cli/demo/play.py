@@ -15,7 +15,7 @@ from typing import Final
 
 from rich.console import Console
 
-from railside_cli.complaint import complain, words_of
+from railside_cli.complaint import complain, unreadable
 from railside_cli.demo import faults, keepsake, leftovers, pairing, sharing
 from railside_cli.demo.machine import machine_for_the_story
 from railside_cli.demo.page import Page
@@ -46,7 +46,7 @@ def play(manifest: Path, console: Console, keep: Path | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="railside-") as folder, _no_proxy():
             return asyncio.run(_until_told_to_stop(_told(machine, Path(folder), Page(console), keep)))
     except OSError as error:
-        complain(words_of(error))
+        complain(unreadable(error))
         return UNREACHABLE
 
 
