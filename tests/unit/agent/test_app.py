@@ -36,6 +36,7 @@ class _Node(LivingNode):
     async def served(self) -> AsyncIterator[None]:
         """An agent from its start, when it is ready, to its being told to stop."""
         agent = await asyncio.to_thread(Agent, self.settings, self.written.log, StandInNodes())
+        self._agent = agent
         self.running = asyncio.create_task(agent.run())
         async with aiohttp.ClientSession(f"http://127.0.0.1:{self.settings.listen_port}") as self._session:
             try:
@@ -281,6 +282,9 @@ async def test_an_hca_that_is_renumbered_is_laid_out_anew_at_the_next_look(node:
         await node.held_until(1)
         device = (await _seat(node, pod))["device"]
         now = DeviceNode(name=device, major=231, minor=250)
+        # Just behind a look: one in the middle of it would find an HCA that is not complete, and withdraw alone.
+        seen = (await node.until(lambda _: True)).machine
+        await node.until(lambda view: view.machine is not seen)
         await asyncio.to_thread(_renumber, node.root, device, now)
 
         async def renewed() -> bool:
