@@ -18,6 +18,7 @@ from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
 from railside_proto import names
 from railside_sim.gpu_plugin import GpuPlugin
 from test_document import example_pod, main_container, remove, running, uverbs_inside
+from test_mode_label import label
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -81,12 +82,6 @@ def seven_more(kubectl: Kubectl) -> set[str]:
     pods = [f"new-{number}" for number in range(7)]
     with running(kubectl, *pods):
         return {uverbs_inside(kubectl, name) for name in pods}
-
-
-def label(agent: InstalledAgent, mode: str | None) -> None:
-    """Put the label on the node, or take it off."""
-    change = f"{names.MODE_LABEL}-" if mode is None else f"{names.MODE_LABEL}={mode}"
-    agent.cluster.kubectl("label", "node", agent.node.name, "--overwrite", change)
 
 
 def allocatable(agent: InstalledAgent, count: int) -> None:

@@ -82,6 +82,16 @@ async def _restarted(on: Stage, *, seconds: float | None = None) -> None:
     _demand(not killed, f"the kubelet killed {told}")
 
 
+async def _settled(on: Stage) -> None:
+    """A plugin that offers less for what has changed does so within its time; others go on as they are."""
+    await on.comes_to_be(lambda: on.kubelet.status_of().allocatable < HCAS, seconds=_SETTLED_SECONDS)
+
+
+def _demand_one_hand_each(on: Stage) -> None:
+    twice = {guid: pods for guid, pods in on.hands().items() if len(pods) > 1}
+    _demand(not twice, f"an HCA is in two hands: {twice}")
+
+
 def _holder(on: Stage, pod: str) -> str:
     """The one HCA that a pod has."""
     mine = [guid for guid, pods in on.hands().items() if pod in pods]
@@ -95,7 +105,7 @@ async def _a_held_id_stays(plugin: Plugin) -> str:
         await _offered(on)
         await _running(on, "holder")
         await on.unplug(_holder(on, "holder"))
-        await on.comes_to_be(lambda: on.kubelet.status_of().allocatable < HCAS, seconds=_SETTLED_SECONDS)
+        await _settled(on)
         await _restarted(on)
         return "an HCA went under its pod, the kubelet restarted, and both live"
 
@@ -176,10 +186,9 @@ async def _no_idle_hca_is_hidden(plugin: Plugin) -> str:
         for number in range(HCAS - 1):
             await _running(on, f"pod-{number}")
         await on.set_port(_holder(on, "pod-0"), "1: DOWN")
-        await on.comes_to_be(lambda: on.kubelet.status_of().allocatable < HCAS, seconds=_SETTLED_SECONDS)
+        await _settled(on)
         _demand(await on.run_in_the_end("eighth"), "an HCA is idle, and the eighth pod waits for ever")
-        twice = {guid: pods for guid, pods in on.hands().items() if len(pods) > 1}
-        _demand(not twice, f"an HCA is in two hands: {twice}")
+        _demand_one_hand_each(on)
         return "an ill HCA in a pod's hands hid no idle one from the scheduler"
 
 
@@ -190,7 +199,7 @@ async def _an_ill_hca_comes_into_no_new_hands(plugin: Plugin) -> str:
         await _running(on, "first")
         ill = _holder(on, "first")
         await on.set_port(ill, "1: DOWN")
-        await on.comes_to_be(lambda: on.kubelet.status_of().allocatable < HCAS, seconds=_SETTLED_SECONDS)
+        await _settled(on)
         await on.kubelet.remove("first")
         await _new_pods(on, HCAS, HCAS - 1)
         _demand(ill not in on.hands(), "a new pod got the HCA whose port is down")
@@ -215,8 +224,7 @@ async def _each_start_goes_by_the_numbers_of_now(plugin: Plugin) -> str:
         await _new_pods(on, HCAS, HCAS - 1)
         found = on.numa_node(_holder(on, "trainer"))
         _demand(found == dealt, f"dealt an HCA of NUMA node {dealt}, the container starts on one of node {found}")
-        twice = {guid: pods for guid, pods in on.hands().items() if len(pods) > 1}
-        _demand(not twice, f"an HCA is in two hands: {twice}")
+        _demand_one_hand_each(on)
         return "numbers changed at a boot, and the container has an HCA where the kubelet dealt it one"
 
 
