@@ -5,6 +5,7 @@ One pure step, so that a start from the field can be decided again at a desk. It
 
 import enum
 import itertools
+from collections.abc import Iterable
 from typing import Self
 
 import msgspec
@@ -33,6 +34,14 @@ class StartDecision(msgspec.Struct, frozen=True, kw_only=True):
     def refusal(cls, seats: tuple[str, ...], why: Reason) -> Self:
         """A start that came to nothing before anything could be decided."""
         return cls(start=ContainerStart(seats=seats), outcome=Refused(reason=why))
+
+    def undoes(self, bindings: Iterable[Binding]) -> bool:
+        """Whether this refusal takes back what the seats were bound to, being certainly this container's own.
+
+        A sidecar with the same seats, or another pod that was dealt them first, may be running on it.
+        """
+        bound = next((one for one in bindings if set(one.seats) == set(self.start.seats)), None)
+        return bound is not None and bound.pod == self.start.pod and len(self.start.containers) == 1
 
 
 Enforced = dict[str, PathClass]

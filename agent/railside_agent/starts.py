@@ -147,12 +147,10 @@ class ContainerStarts:
         return decision
 
     def _refuse(self, disk: DeviceDirectories, decision: StartDecision) -> None:
-        key, start = self._allocations.key(decision.start.seats), decision.start
-        bound = next((one for one in disk.bindings() if set(one.seats) == set(start.seats)), None)
-        if bound is not None and bound.pod == start.pod and len(start.containers) == 1:
+        key = self._allocations.key(decision.start.seats)
+        if decision.undoes(disk.bindings()):
             disk.withdraw(key)
         else:
-            # Somebody with the same seats, a sidecar or another pod, may be running on what was bound.
             disk.close(key)
 
 

@@ -130,7 +130,7 @@ class Node:
         if isinstance(decision.outcome, Bound):
             self.disk[tuple(sorted(seats))] = decision.outcome.binding
             pod.started.add(seats)
-        elif decision.start.pod is not None and len(decision.start.containers) == 1:
+        elif decision.undoes(self.disk.values()):
             self.disk.pop(tuple(sorted(seats)), None)
         return decision
 

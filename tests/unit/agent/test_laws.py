@@ -3,6 +3,7 @@
 from collections import Counter
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.agent.node_model import (
@@ -463,4 +464,5 @@ def _zone(name: str, nodes: tuple[int, ...]) -> str:
 
 
 World.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestLaws = World.TestCase
+# To shrink what fails takes minutes, and a time limit in the middle of it would hide what failed.
+TestLaws = pytest.mark.timeout(900)(World.TestCase)
