@@ -141,9 +141,11 @@ class World(RuleBasedStateMachine):
     def deal_twice(self, which: int) -> None:
         """A kubelet that has forgotten gives a living pod's seats to another pod, too (law 5)."""
         pod = self._some_pod(which)
-        if pod.containers and pod.uid not in self.node.strangers:
+        seats = pod.containers[0] if pod.uid not in self.node.strangers and pod.containers else ()
+        # It gives nothing that is not listed, as after an agent that has forgotten, too.
+        if seats and set(seats) <= self.node.listed().keys():
             self.node.readable = True
-            self.node.deal(self._pod(), pod.containers[0], ())
+            self.node.deal(self._pod(), seats, ())
         self.settle()
 
     @rule()
