@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     with Cluster(places) as cluster, cluster.node(SETTINGS) as node:
         manifest = places.workdir / "railside-agent.yaml"
         tree = lay_out_machine(node).tree
-        manifest.write_text(yaml.safe_dump_all(manifests(tree)))
+        manifest.write_text(yaml.safe_dump_all(manifests(cluster.kubectl, tree)))
         sys.stderr.write(
             WELCOME.format(
                 node=node.name,

@@ -19,7 +19,7 @@ from harness.cluster import Cluster
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import Pod
-from installed_agent import DAEMONSET, HARDWARE, NAMESPACE, InstalledAgent, installed_agent
+from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent
 from railside_agent.event_book import Involved, Saying
 from railside_agent.events import EventTeller
 from railside_agent.mode import NotSeen
@@ -33,7 +33,6 @@ from railside_runtime.logs import make_logger
 
 T = TypeVar("T")
 
-RBAC = DAEMONSET.with_name("rbac.yaml")
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:railside-agent"
 ARRIVES_S = 20
 
@@ -62,12 +61,11 @@ def static_pods(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster, static_pods: Path) -> Iterator[InstalledAgent]:
-    """A node with HCAs, a folder of static pods, and the rights of the agent."""
+    """A node with HCAs and a folder of static pods."""
     settings = NodeSettings(
         labels={**HARDWARE, MODE_LABEL: "ib-shared"}, kubelet={"staticPodPath": str(static_pods)}
     )
     with installed_agent(cluster, settings) as installed:
-        cluster.kubectl.apply(RBAC)
         installed.await_offered(8)
         yield installed
 

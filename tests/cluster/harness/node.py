@@ -24,15 +24,14 @@ class ClusterNode:
         self.settings = settings
         self.address = network.node_address(number)
         self.cgroup = f"{cgroup}/{name}"
-        self.namespaces = self._raise_namespaces()
+        (folder / "log").mkdir(parents=True)
+        node_files.insert_disk(folder)
         self.identity = self._identity(authority)
+        self.namespaces = self._raise_namespaces()
         self.containerd = self._containerd()
-        self.kubelet: Service = kubelet.service(
-            self.namespaces, folder, self._log("kubelet"), self.identity, settings
-        )
+        self.kubelet = self._kubelet()
 
     def _raise_namespaces(self) -> Namespaces:
-        (self.folder / "log").mkdir(parents=True)
         cgroups.create(self.cgroup)
         namespaces = Namespaces(self._log("namespaces"))
         namespaces.run("hostname", self.name)
@@ -56,6 +55,9 @@ class ClusterNode:
             self.namespaces, folder, self._log("containerd"), network.pod_network(self.number)
         )
 
+    def _kubelet(self) -> Service:
+        return kubelet.service(self.namespaces, self.folder, self._log("kubelet"), self.identity, self.settings)
+
     def _log(self, name: str) -> Path:
         return self.folder / "log" / f"{name}.log"
 
@@ -68,10 +70,21 @@ class ClusterNode:
         """What a program, run on the node as root, printed."""
         return self.namespaces.run(*argv)
 
-    def stop(self) -> None:
-        """End the node as a power cut does, and clear away what would remain of it."""
+    def power_off(self) -> None:
+        """End all that runs, at once; what lies on its disks stays."""
         self.namespaces.end()
         self.kubelet.kill()
         self.containerd.kill()
         network.disconnect(self.number)
         cgroups.remove(self.cgroup)
+
+    def power_on(self) -> None:
+        """Boot, as far as before any program is started: ``/run`` is empty, and no container runs."""
+        self.namespaces = self._raise_namespaces()
+        self.containerd = self._containerd()
+        self.kubelet = self._kubelet()
+
+    def stop(self) -> None:
+        """End the node for good, and clear away what would remain of it."""
+        self.power_off()
+        node_files.remove_disk(self.folder)

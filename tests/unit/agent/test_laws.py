@@ -235,11 +235,13 @@ class World(RuleBasedStateMachine):
         self.node.lose_checkpoint()
         self.settle()
 
-    @rule(numbers=st.permutations(range(4)))
-    def reboot(self, numbers: list[int]) -> None:
+    @rule(numbers=st.permutations(range(4)), kept=st.booleans())
+    def reboot(self, numbers: list[int], kept: bool) -> None:  # noqa: FBT001 -- drawn
+        """The kernel numbers the HCAs anew; what was bound is remembered, or its file is lost."""
         for card, number in zip(self.node.cards, numbers, strict=False):
             card.node_number = 100 * (self.uids + 1) + number
-        self.node.disk.clear()
+        if not kept:
+            self.node.disk.clear()
         for pod in self.node.pods.values():
             # Whom the kubelet does not know it deals anew, as if it came for the first time.
             pod.over |= bool(pod.started) and not self.node.knows(pod)
