@@ -123,9 +123,7 @@ class TestTheDocumentsPod:
         (container,) = agent.pool()["containers"]
         assert agent.held() == set(container["seats"])
 
-    def test_it_opens_its_own_hca_and_is_refused_every_other(
-        self, agent: InstalledAgent, kubectl: Kubectl
-    ) -> None:
+    def test_it_opens_its_own_hca_andis_refused_every_other(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
         """The kernel lets the container open the numbers it was given, under any name, and no others."""
         own = uverbs_inside(kubectl, "rdma-test")
         script = "\n".join(
@@ -182,7 +180,7 @@ def test_nine_pods_and_eight_hcas(agent: InstalledAgent, kubectl: Kubectl) -> No
         dealt = {uverbs_inside(kubectl, name) for name in names}
         try:
             kubectl.apply(example_pod("rdma-late"))
-            waiting = kubectl.wait(Pod, "rdma-late", _is_refused)
+            waiting = kubectl.wait(Pod, "rdma-late", is_refused)
             remove(kubectl, names[0])
             kubectl.wait(Pod, "rdma-late", lambda pod: pod.running)
         finally:
@@ -193,7 +191,8 @@ def test_nine_pods_and_eight_hcas(agent: InstalledAgent, kubectl: Kubectl) -> No
     assert waiting.status.phase == "Pending"
 
 
-def _is_refused(pod: Pod) -> bool:
+def is_refused(pod: Pod) -> bool:
+    """Whether the scheduler has found no node for it."""
     return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in pod.status.conditions)
 
 
