@@ -53,6 +53,16 @@ test-hotplug: setup ## HCAs that come and go, played by umockdev (needs root onc
 test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 	tests/cluster/run
 
+# Each is one run on a real cluster; what comes by chance, or a hundred times, has its place here.
+PROOFS := restarts nearest random_pods harms
+
+.PHONY: proof
+proof: $(PROOFS:%=proof-%) ## all that make test runs a share of, in parts of at most 40 minutes
+
+.PHONY: $(PROOFS:%=proof-%)
+$(PROOFS:%=proof-%): proof-%: setup
+	tests/cluster/run tests/cluster/proof_$*.py
+
 .PHONY: cluster
 cluster: setup ## the same real cluster for a person, with kubectl ready
 	tests/cluster/run --shell

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 from msgspec import structs
 
@@ -89,6 +90,11 @@ class InstalledAgent:
         (name,) = self._pods()
         return name
 
+    def process(self) -> int:
+        """Its process, numbered as here. Raises ValueError while there is none."""
+        (pid,) = (one.pid for one in psutil.process_iter(["cmdline"]) if _is_agent(one, self.node.cgroup))
+        return pid
+
     def replace(self) -> None:
         """Delete the agent's pod; return when another is there in its place and the kubelet listens to it."""
         old = self.pod()
@@ -111,6 +117,15 @@ class InstalledAgent:
 
     def _ask(self, path: str) -> str:
         return self.node.run("python3", "-I", "-S", "-c", _ASK, f"http://127.0.0.1:9471{path}")
+
+
+def _is_agent(process: psutil.Process, cgroup: str) -> bool:
+    """Whether it is the agent in a pod of the node with that ``cgroup``."""
+    words = process.info["cmdline"] or []
+    try:
+        return words[-1:] == ["run"] and f"/{cgroup}/" in Path(f"/proc/{process.pid}/cgroup").read_text()
+    except OSError:
+        return False
 
 
 def offered(node: Node) -> tuple[int, int]:

@@ -1,0 +1,66 @@
+"""How long things take on the real kubelet: seconds of each kind of change until the kubelet has what it should.
+
+It answers for the kubelet's own word, and for the file in which times are kept. It must not judge a time.
+"""
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from grpclib.client import Channel
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+
+from harness import waiting
+from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES, RESOURCE
+from railside_proto.pb import podresources_v1_pb2 as pb
+from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
+
+KEPT = Path(__file__).parents[2] / "build/proof/moments.json"
+_ANSWER_S = 5.0
+
+
+def allocatable(kubelet: Path) -> int:
+    """How many healthy HCAs the kubelet with that folder has, by PodResources; 0 while it does not answer."""
+    return asyncio.run(_allocatable(kubelet))
+
+
+async def _allocatable(kubelet: Path) -> int:
+    try:
+        async with Channel(path=str(kubelet / POD_RESOURCES / KUBELET_SOCKET)) as channel:
+            stub = PodResourcesListerStub(channel)
+            answer = await stub.GetAllocatableResources(pb.AllocatableResourcesRequest(), timeout=_ANSWER_S)
+    except (OSError, GRPCError, StreamTerminatedError):
+        return 0
+    ours = (one for one in answer.devices if one.resource_name == RESOURCE)
+    return len({name for one in ours for name in one.device_ids})
+
+
+class Moments:
+    """Seconds by what they are of. They outlive the run: each run replaces those that it took itself."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[float]] = {}
+
+    def take(self, what: str, condition: Callable[[], bool], since: float, timeout_s: float = 60) -> None:
+        """Wait for ``condition``, and note the seconds ``since`` (of ``time.time``)."""
+        waiting.until(condition, what, timeout_s)
+        self.note(what, time.time() - since)
+
+    def note(self, what: str, seconds: float) -> None:
+        """Note that something took so long."""
+        self._taken.setdefault(what, []).append(round(seconds, 3))
+
+    def keep(self) -> str:
+        """Write them down; what there is now, for people."""
+        before = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        KEPT.write_text(json.dumps({**before, **self._taken}, indent=1) + "\n", encoding="utf-8")
+        return "\n".join(_line(what, seconds) for what, seconds in self._taken.items())
+
+
+def _line(what: str, seconds: list[float]) -> str:
+    median = statistics.median(seconds)
+    return f"{what}: median {median:.2f} s, longest {max(seconds):.2f} s of {len(seconds)}"
