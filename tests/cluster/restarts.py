@@ -18,7 +18,7 @@ from harness.kubelet import NodeSettings
 from harness.objects import Pod
 from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent
 from moments import Moments, allocatable
-from railside_proto.names import KUBELET_DIR, MODE_LABEL
+from railside_proto.names import MODE_LABEL
 from test_document import example_pod, main_container, remove, uverbs_inside, with_init_container
 from test_life_cycle import lets_in
 
@@ -32,11 +32,11 @@ IMPATIENT = {
 
 
 @contextmanager
-def impatient_agent(cluster: Cluster) -> Iterator[InstalledAgent]:
+def impatient_agent(cluster: Cluster, **environment: str) -> Iterator[InstalledAgent]:
     """The agent on a node of the document, whose kubelet never lets a container wait for long."""
     labels = {**HARDWARE, MODE_LABEL: "ib-shared"}
     settings = NodeSettings(numa=2, policy="best-effort", labels=labels, kubelet=IMPATIENT)
-    with installed_agent(cluster, settings) as agent:
+    with installed_agent(cluster, settings, **environment) as agent:
         agent.await_offered(HCAS)
         yield agent
 
@@ -136,11 +136,7 @@ class Rounds:
             return False
 
     def _is_whole(self) -> bool:
-        return allocatable(self._folder) == HCAS
-
-    @property
-    def _folder(self) -> Path:
-        return Path(f"/proc/{self._agent.node.namespaces.first_pid}/root") / KUBELET_DIR.lstrip("/")
+        return allocatable(self._agent.node.kubelet_folder) == HCAS
 
 
 def age_seconds(pid: int) -> float:

@@ -101,7 +101,7 @@ def answers(agent: InstalledAgent) -> bool:
 
 def dealt(node: ClusterNode) -> dict[tuple[str, str], list[str]]:
     """The seats of each pod and container, by what the kubelet keeps on its disk."""
-    kept = checkpoint.read(node.folder / "kubelet" / DEVICE_PLUGINS / KUBELET_CHECKPOINT)
+    kept = checkpoint.read(node.kubelet_folder / DEVICE_PLUGINS / KUBELET_CHECKPOINT)
     return {(one.uid, one.container): sorted(one.dealt.ids) for one in kept.entries}
 
 

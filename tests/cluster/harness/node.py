@@ -66,6 +66,11 @@ class ClusterNode:
         self.containerd.start()
         self.kubelet.start()
 
+    @property
+    def kubelet_folder(self) -> Path:
+        """Where the kubelet's sockets and files are, as seen from outside; it lasts over a boot."""
+        return node_files.disk(self.folder)
+
     def run(self, *argv: str | Path) -> str:
         """What a program, run on the node as root, printed."""
         return self.namespaces.run(*argv)

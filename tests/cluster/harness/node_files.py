@@ -23,15 +23,19 @@ KERNEL_SETTINGS = (
 
 def insert_disk(folder: Path) -> None:
     """What the kubelet writes outlives a boot: outside of the node's namespaces, until ``remove_disk``."""
-    disk = folder / "kubelet"
-    disk.mkdir()
+    disk(folder).mkdir()
     # The kubelet measures the file system it lies on, and does not know layered ones.
-    commands.run("mount", "-t", "tmpfs", "-o", "mode=755", "kubelet", disk)
+    commands.run("mount", "-t", "tmpfs", "-o", "mode=755", "kubelet", disk(folder))
 
 
 def remove_disk(folder: Path) -> None:
     """The end of it, when nobody is in the node's namespaces any more."""
-    commands.run("umount", folder / "kubelet")
+    commands.run("umount", disk(folder))
+
+
+def disk(folder: Path) -> Path:
+    """Where that is."""
+    return folder / "kubelet"
 
 
 def arrange(node: Namespaces, folder: Path, numa_nodes: int) -> None:
@@ -41,7 +45,7 @@ def arrange(node: Namespaces, folder: Path, numa_nodes: int) -> None:
     for path in LAYERED:
         _layer(node, folder / "layers" / path.strip("/").replace("/", "-"), path)
     node.run("mkdir", "-p", "/var/lib/kubelet")
-    node.run("mount", "--bind", folder / "kubelet", "/var/lib/kubelet")
+    node.run("mount", "--bind", disk(folder), "/var/lib/kubelet")
     for name in KERNEL_SETTINGS:
         _copy(node, folder / "settings", Path("/proc/sys") / name)
     if numa_nodes > 1:
