@@ -214,7 +214,7 @@ def test_two_hcas_of_one_numa_node(agent: InstalledAgent, kubectl: Kubectl) -> N
 
 @pytest.mark.parametrize("gracefully", [True, False], ids=["stopped", "killed"])
 def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracefully: bool) -> None:
-    """A kubelet that restarts finds every HCA offered again, and its pods with theirs as before.
+    """A kubelet that restarts finds every HCA offered again, and its pods with theirs as before (B-DP-34, 43).
 
     The pods have an init container with an HCA: when the list comes late, or without a held seat, the kubelet
     fails and kills such pods at its restart.
@@ -224,6 +224,7 @@ def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracef
         end = agent.node.kubelet.stop if gracefully else agent.node.kubelet.kill
         end()
         agent.await_streams(0)
+        away = agent.status()["notReady"]
         agent.node.kubelet.start()
         agent.await_streams(1)
         agent.await_offered(8)
@@ -236,6 +237,7 @@ def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracef
             main_container(pod).container_id for pod in after
         ]
         assert third not in set().union(*seen.values())
+        assert any("kubelet" in sentence for sentence in away)
 
 
 def test_the_agent_is_replaced(agent: InstalledAgent, kubectl: Kubectl) -> None:

@@ -70,7 +70,7 @@ def test_without_the_label_nothing_is_registered(agent: InstalledAgent) -> None:
 
 
 def test_the_label_switches_the_mode_under_pods(agent: InstalledAgent, kubectl: Kubectl) -> None:
-    """Both modes and back, live: pods keep their containers and HCAs, and no HCA is offered beyond its share."""
+    """Both modes and back, live: pods keep their HCAs, new ones start at once, no share is exceeded (B-DP-32)."""
     label(agent, "ib-shared")
     allocatable(agent, 8)
     with running(kubectl, "first"):

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def test_restarts_in_turns(cluster: Cluster, seed: int) -> None:
-    """Kubelet and agent, stopped and killed, two rounds of each: every pod keeps its container and its HCA."""
+    """Kubelet and agent, stopped and killed, two rounds of each: every pod keeps its container and its HCA.
+
+    B-DP-21, B-DP-22, B-DP-23.
+    """
     with impatient_agent(cluster) as agent:
         rounds = Rounds(agent, random.Random(seed), Moments())  # noqa: S311 -- told, to be drawn again
         rounds.play(*(2 * rounds.steps))
