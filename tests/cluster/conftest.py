@@ -3,6 +3,9 @@
 It must not skip: outside of tests/cluster/run these tests fail, and a run without a kubelet fails too.
 """
 
+import os
+import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +19,9 @@ from harness.node import ClusterNode
 from harness.places import Places
 
 HERE = Path(__file__).parent
+_SEED = pytest.StashKey[int]()
+_FATES = pytest.StashKey[Counter[str]]()
+_SEED_VARIABLE = "RAILSIDE_SEED"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,8 +36,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     places = Places.of_this_run()
+    if _SEED in config.stash:
+        ends = ", ".join(f"{count} {fate}" for fate, count in config.stash[_FATES].most_common())
+        again = f"drawn again by {_SEED_VARIABLE}={config.stash[_SEED]}"
+        terminalreporter.write_line(f"Random pods, {again}: {ends}.")
     if places is not None and not places.kubelet_marker.exists():
         terminalreporter.write_line("No real kubelet ran: this run proves nothing, and fails.", red=True)
 
@@ -42,6 +52,19 @@ def places() -> Places:
     if found is None:
         pytest.fail("These tests run in namespaces of their own: start them by tests/cluster/run.", pytrace=False)
     return found
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """What random pods are drawn from: fresh in each run, and told at its end."""
+    pytestconfig.stash[_SEED] = int(os.environ.get(_SEED_VARIABLE) or secrets.randbelow(10**6))
+    return pytestconfig.stash[_SEED]
+
+
+@pytest.fixture(scope="session")
+def fates(pytestconfig: pytest.Config) -> Counter[str]:
+    """What became of random pods, counted; told at the run's end."""
+    return pytestconfig.stash.setdefault(_FATES, Counter())
 
 
 @pytest.fixture(scope="session")
