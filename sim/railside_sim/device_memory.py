@@ -14,6 +14,7 @@ from railside_sim.choosing import Ids
 from railside_sim.device import ListedDevice, looked_up
 from railside_sim.device_lists import DeviceLists
 from railside_sim.pod_devices import NO_NODE, PodDevices
+from railside_sim.pods import ResourceStatus
 
 
 class PodBooks(Protocol):
@@ -70,6 +71,17 @@ class DeviceMemory:
     def count(self, resource: str, ids: Ids) -> None:
         """Takes ids for allocated that are not in the books yet."""
         self._allocated.setdefault(resource, set()).update(ids)
+
+    def room(self, uid: str) -> dict[str, ResourceStatus]:
+        """The node's status as a pod is held against it: if it holds anything, all that is dealt has room."""
+        status = self.lists.status()
+        if uid in self.held.uids:
+            for resource, ids in self._allocated.items():
+                known = status.get(resource, ResourceStatus())
+                status[resource] = ResourceStatus(
+                    capacity=known.capacity, allocatable=max(len(ids), known.allocatable)
+                )
+        return status
 
     def knows(self, resource: str) -> bool:
         """Whether the resource is taken for a plugin's."""

@@ -3,11 +3,11 @@
 It answers for what a kubelet knows only while it runs. It must not outlive a stop: the next start makes another.
 """
 
-import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from railside_proto import names
+from railside_sim.chance import Chance
 from railside_sim.device import ListedDevice
 from railside_sim.device_manager import DeviceManager
 from railside_sim.device_memory import DeviceMemory
@@ -28,7 +28,7 @@ class KubeletRun:
         self,
         kubelet_dir: Path,
         pods: NodePods,
-        rng: random.Random,
+        chance: Chance,
         topology: tuple[Policy, Scope, tuple[int, ...]],
         changed: Callable[[], Awaitable[None]],
     ) -> None:
@@ -36,7 +36,7 @@ class KubeletRun:
         self._changed = changed
         self._socket = kubelet_dir / names.POD_RESOURCES / names.KUBELET_SOCKET
         self.memory = DeviceMemory(folder / names.KUBELET_CHECKPOINT, pods)
-        self.devices = DeviceManager(self.memory, rng)
+        self.devices = DeviceManager(self.memory, chance)
         policy, scope, numa_nodes = topology
         hints = HintProvider(self.memory, numa_nodes)
         self.topology = TopologyManager(policy, scope, numa_nodes, hints, self.devices)

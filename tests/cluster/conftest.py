@@ -5,6 +5,7 @@ It must not skip: outside of tests/cluster/run these tests fail, and a run witho
 
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,6 +65,14 @@ def seed(pytestconfig: pytest.Config) -> int:
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
     """``tell("...")`` has a text printed at the end of the run, whatever became of it."""
     return pytestconfig.stash.setdefault(_TOLD, []).append
+
+
+@pytest.fixture(scope="session")
+def fates(tell: Callable[[str], None]) -> Iterator[Counter[str]]:
+    """What became of random pods, counted, and told at the run's end."""
+    counted: Counter[str] = Counter()
+    yield counted
+    tell(f"Random pods: {', '.join(f'{count} {fate}' for fate, count in counted.most_common())}.")
 
 
 @pytest.fixture(scope="session")
