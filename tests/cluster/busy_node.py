@@ -70,6 +70,8 @@ class BusyNode:
         self._traffic = Traffic(rng)
         self._living: dict[str, Shape] = {}
         self._hands: list[Hand] = []
+        self._ended: list[Hand] = []
+        """Of init containers of living pods that have handed on their ids."""
         self._seen = len(dealer.starts())
         self._partners = partners(machine())
         self._nodes = hca_nodes(machine())
@@ -112,6 +114,7 @@ class BusyNode:
             remove(self._kubectl, *step.leaving)
         self._living = {name: shape for name, shape in self._living.items() if name not in step.leaving}
         self._hands = [hand for hand in self._hands if hand.pod not in step.leaving]
+        self._ended = [hand for hand in self._ended if hand.pod not in step.leaving]
 
     def _look(self, pod: Pod) -> Iterator[Hand]:
         """What a pod's containers hold, by the kubelet and from inside."""
@@ -160,11 +163,13 @@ class BusyNode:
             possible=possible(gpus, seats, free, self._partners),
         )
         self.outcomes.append(outcome)
+        self._ended += [one for one in self._hands if hand.shares_ids(one)]
         self._hands = [one for one in self._hands if not hand.shares_ids(one)] + [hand]
 
     def _compare_books(self) -> None:
         """The agent hears of the end of pods a moment later than we do."""
-        seen = {frozenset(hand.seats): set(hand.hcas) for hand in self._hands}
+        hands = self._hands if self._dealer.forgets else [*self._ended, *self._hands]
+        seen = {frozenset(hand.seats): set(hand.hcas) for hand in hands}
         with suppress(TimeoutError):
             return waiting.until(lambda: self._dealer.books() in (None, seen), "the books to be true", BOOKS_S)
         self.problems.append(f"the books say {self._dealer.books()}, and inside is {seen}")

@@ -20,6 +20,8 @@ class Dealer(Protocol):
 
     numbers: dict[str, Number]
     """Numbers of the device nodes, by name."""
+    forgets: bool
+    """Whether its books drop what an init container was given when the next one has started."""
 
     def starts(self) -> list[Ids]:
         """The ids of each container that was let start, from the first on."""
@@ -34,6 +36,7 @@ class PlainPlugin:
     def __init__(self, plugin: GpuPlugin, numbers: dict[str, Number]) -> None:
         """``plugin`` must be asked at each start."""
         self.numbers = numbers
+        self.forgets = True
         self._plugin = plugin
 
     def starts(self) -> list[Ids]:
@@ -49,10 +52,14 @@ class _Line(msgspec.Struct):
 
 
 class Agent:
-    """The product, with one pod from the beginning on."""
+    """The product, with one pod from the beginning on.
 
-    def __init__(self, agent: InstalledAgent) -> None:
+    Where HCAs are given for good, at Allocate, it forgets none of them.
+    """
+
+    def __init__(self, agent: InstalledAgent, *, forgets: bool = True) -> None:
         self.numbers = agent.numbers
+        self.forgets = forgets
         self._agent = agent
         self._log = f"/api/v1/namespaces/{NAMESPACE}/pods/{agent.pod()}/log"
 
