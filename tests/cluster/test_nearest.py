@@ -12,15 +12,18 @@ import pytest
 
 from busy_node import BusyNode
 from dealers import Agent
-from gpus_beside import GPU_CHOOSERS, gpus_beside, plugin_folder
+from gpus_beside import GPU_CHOOSERS, gpu_nodes, gpus_beside, machine, partners, plugin_folder
+from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
-from harness.objects import Node
+from harness.objects import Node, Pod
 from installed_agent import HARDWARE, InstalledAgent, installed_agent
+from looking_inside import inside
 from nearness import paired, possible
 from railside_proto.names import GPU_RESOURCE, MODE_LABEL
-from traffic import ROOM, seeded
+from test_document import remove
+from traffic import ROOM, Ask, Shape, manifest, seeded
 
 STEPS = 8
 
@@ -45,7 +48,7 @@ async def test_every_start_is_as_near_as_can_be(
     """
     node = BusyNode(kubectl, plugin_folder(agent.node), Agent(agent), seeded(capsys))
     async with gpus_beside(agent.node, chooser):
-        await asyncio.to_thread(kubectl.wait, Node, agent.node.name, has_all_gpus)
+        await asyncio.to_thread(await_gpus, agent, ROOM)
         try:
             for _ in range(STEPS):
                 await asyncio.to_thread(node.step)
@@ -57,8 +60,58 @@ async def test_every_start_is_as_near_as_can_be(
     assert node.count()["paired"] > 0
 
 
-def has_all_gpus(node: Node) -> bool:
-    return node.status.allocatable.get(GPU_RESOURCE) == str(ROOM)
+def await_gpus(agent: InstalledAgent, count: int) -> None:
+    """Return when the node has ``count`` to give."""
+    offered = {GPU_RESOURCE: str(count)}.items()
+    kubectl = agent.cluster.kubectl
+    kubectl.wait(Node, agent.node.name, lambda node: offered <= node.status.allocatable.items())
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        (4, "is served at SYS; this node has an HCA at PIX that is on another NUMA node"),
+        (3, "is served at NODE; this node has an HCA at PIX that is in other hands"),
+    ],
+)
+async def test_what_comes_out_worse_is_told(
+    agent: InstalledAgent, kubectl: Kubectl, taken: int, told: str
+) -> None:
+    """Where others hold what is near a pod runs with what there is, and an Event on it says what stood in the way.
+
+    All HCAs of its GPU's NUMA node are in others' hands, or its GPU's own is.
+    """
+    taker, pod = f"takes-{taken}", f"beside-{taken}"
+    async with gpus_beside(agent.node) as plugin:
+        try:
+            await asyncio.to_thread(runs, kubectl, taker, Shape(main=(Ask(0, taken),)))
+            held = await asyncio.to_thread(inside, kubectl, taker, "main-1")
+            # The only GPU left is one whose own HCA is held.
+            gpu = next(gpu for gpu, near in partners(machine()).items() if near & held.nodes.keys())
+            await plugin.tell({gpu: gpu_nodes(machine())[gpu]})
+            await asyncio.to_thread(await_gpus, agent, 1)
+            await asyncio.to_thread(runs, kubectl, pod, Shape(main=(Ask(1, 1),)))
+            said = await asyncio.to_thread(message, kubectl, pod, "FartherThanNeeded")
+        finally:
+            await asyncio.to_thread(remove, kubectl, taker, pod)
+
+    assert told in said
+
+
+def runs(kubectl: Kubectl, name: str, shape: Shape) -> None:
+    kubectl.apply(manifest(name, shape))
+    kubectl.wait(Pod, name, lambda pod: pod.running)
+
+
+def message(kubectl: Kubectl, pod: str, reason: str) -> str:
+    """What the Event of that reason says, as soon as there is one."""
+
+    def look() -> str | None:
+        events = kubectl.get("events", "--field-selector", f"involvedObject.name={pod},reason={reason}")
+        return next((event["message"] for event in events["items"]), None)
+
+    return waiting.until_value(look, f"an Event {reason} on {pod}")
 
 
 PARTNERS = {"a": frozenset({"1"}), "b": frozenset({"2"}), "c": frozenset({"1", "2"}), "d": frozenset()}
