@@ -85,8 +85,10 @@ class GpuPlugin(DevicePluginBase):
         socket: str = "",
     ) -> None:
         self.asked: list[Asked] = []
+        self.variable = _VISIBLE
+        """Names the ids in a container's environment; without a name nothing does."""
         self.envs: dict[str, str] = {}
-        """What an Allocate answers beside the GPUs' ids."""
+        """What an Allocate answers beside that."""
         self.nodes: dict[str, tuple[str, ...]] = {}
         """Device nodes of the host that an Allocate hands over, by id: so plain plugins of other devices do."""
         self.before_answer: Callable[[], Awaitable[None]] = _at_once
@@ -191,7 +193,7 @@ class GpuPlugin(DevicePluginBase):
     def _answer(self, ids: Collection[str]) -> pb.ContainerAllocateResponse:
         paths = dict.fromkeys(path for device in ids for path in self.nodes.get(device, ()))
         return pb.ContainerAllocateResponse(
-            envs={_VISIBLE: ",".join(ids), **self.envs},
+            envs={**({self.variable: ",".join(ids)} if self.variable else {}), **self.envs},
             devices=[
                 pb.DeviceSpec(host_path=path, container_path=_inside(path), permissions="rw") for path in paths
             ],

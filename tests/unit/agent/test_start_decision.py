@@ -85,6 +85,35 @@ def test_near_enough_is_not_refused() -> None:
     assert ((address(2),), None) == (decision.outcome.binding.hcas, decision.farther)
 
 
+_WIDE = entry("p", "n0-s0", "n0-s1", container="init")
+_BEFORE = (binding("p", n0_s0=1, n0_s1=2),)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "expected"),
+    [
+        pytest.param(_BEFORE, 2, id="what-the-init-container-had"),
+        pytest.param((*_BEFORE, binding("p", n0_s0=1)), 1, id="what-it-had-itself"),
+        pytest.param((*_BEFORE, binding("p", n0_s1=2)), 1, id="unless-another-main-container-has-it"),
+    ],
+)
+def test_after_a_wider_init_container_the_nearest_is_chosen_anew(
+    bindings: tuple[Binding, ...], expected: int
+) -> None:
+    """What an init container had for some of the seats binds no main container to an HCA farther off (B-DP-48)."""
+    entries = (_WIDE, entry("p", "n0-s0"), gpus_of("p", "GPU-2"))
+    now = situation(placed(1), placed(2), gpus=(beside(1), beside(2)), entries=entries, bindings=bindings)
+    outcome = _decide(now).outcome
+    assert isinstance(outcome, Bound)
+    assert (address(expected),) == outcome.binding.hcas
+
+
+def test_a_start_says_whose_bindings_it_replaces() -> None:
+    """An init container's binding counts no longer when the main one has some of its seats, and no others do."""
+    others = (binding("p", n0_s0=1), binding("p", n0_s1=2), binding("q", n0_s0=1, n0_s1=2))
+    assert _decide(situation(*_HCAS, entries=(_WIDE, *_TRAIN))).replaces((*_BEFORE, *others)) == _BEFORE
+
+
 def test_an_hca_that_fell_ill_since_the_list_is_not_given() -> None:
     """A start follows the machine of this moment, not the one of the last list (law 8)."""
     now = situation(placed(1, ports=(port(PortState.DOWN),)), entries=_TRAIN[:1])
