@@ -64,6 +64,15 @@ class ClusterNode:
         self.containerd.start()
         self.kubelet.start()
 
+    def lose_power(self) -> None:
+        """End all its programs and containers, and what lies in memory; :meth:`start` boots it again."""
+        self.namespaces.kill_programs()
+        self.kubelet.kill()
+        self.containerd.kill()
+        cgroups.remove(self.cgroup)
+        cgroups.create(self.cgroup)
+        node_files.forget_memory(self.namespaces, self.folder)
+
     def run(self, *argv: str | Path) -> str:
         """What a program, run on the node as root, printed."""
         return self.namespaces.run(*argv)
