@@ -343,7 +343,8 @@ async def list_pods(folder: Path) -> dict[str, dict[str, list[tuple[str, int]]]]
     try:
         async with Channel(path=str(folder / names.POD_RESOURCES / names.KUBELET_SOCKET)) as channel:
             answer = await PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest(), timeout=_LIST_S)
-    except (OSError, GRPCError, StreamTerminatedError):
+    # grpclib's AttributeError comes where a kubelet that ends hangs up on who has just connected.
+    except (OSError, GRPCError, StreamTerminatedError, AttributeError):
         return {}
     return {
         pod.name.partition("-")[0]: {

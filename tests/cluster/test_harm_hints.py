@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from careless import DEAF, Ground, by_name, ground
+from careless import by_name
+from ground import DEAF, Ground, ground
 from harness.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(180)
@@ -19,13 +20,6 @@ REFUSED = "TopologyAffinityError"
 def shared(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ground]:
     with ground(cluster, request.param) as made:
         yield made
-
-
-@pytest.fixture
-def on(shared: Ground) -> Iterator[Ground]:
-    """A node of each policy, with nothing on it."""
-    yield shared
-    shared.clear()
 
 
 def outcome(on: Ground, name: str, count: int = 1) -> str:

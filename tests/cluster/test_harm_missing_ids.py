@@ -3,33 +3,17 @@
 It answers for the harm behind the laws 1, 2 and 6. It must not test the agent.
 """
 
-import asyncio
-from collections.abc import Iterator
-
 import pytest
 
-from careless import Ground, by_name, ground, status
+from careless import by_name
+from ground import Ground, status
 from harness import waiting
-from harness.cluster import Cluster
 from machine_tree import make_nodes
 
 pytestmark = pytest.mark.timeout(180)
 
 CRASHES = 3
 """Restarts that a supervisor may make before one believes that it would go on for ever."""
-
-
-@pytest.fixture(scope="module")
-def shared(cluster: Cluster) -> Iterator[Ground]:
-    with ground(cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def on(shared: Ground) -> Iterator[Ground]:
-    """The node, with nothing on it."""
-    yield shared
-    shared.clear()
 
 
 def test_a_held_id_that_is_gone_crashes_the_kubelet_at_every_start(on: Ground) -> None:
@@ -56,19 +40,16 @@ def test_an_id_that_goes_while_the_kubelet_asks_for_it_crashes_it(on: Ground, ca
     plugin = on.plugin({"chosen": 0, "other": 0}, preference=by_name)
     crashes = on.crashes()
 
-    async def loses_it() -> None:
-        await plugin.plugin.tell({"other": 0})
-        await asyncio.to_thread(waiting.until, lambda: on.listed() == {"other"}, "the kubelet to take note")
+    def loses_it() -> None:
+        plugin.tell({"other": 0})
+        waiting.until(lambda: on.listed() == {"other"}, "the kubelet to take note")
 
-    if call == "allocate":
-        plugin.plugin.before_answer = loses_it
-    else:
-        plugin.plugin.before_preference = loses_it
+    plugin.hold_up(call, loses_it)
     on.ask(on.pod("newcomer"))
     on.await_crash()
 
     assert on.crashes() == crashes + 1
-    assert plugin.plugin.asked[-1].ids == ("chosen",)
+    assert plugin.asked[-1].ids == ("chosen",)
 
 
 def test_a_foreign_id_that_nobody_adopts(on: Ground) -> None:

@@ -3,12 +3,10 @@
 It answers for the harm behind law 3. It must not test the agent.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
-from careless import DEAF, Ground, by_name, ground, status
-from harness.cluster import Cluster
+from careless import by_name
+from ground import DEAF, Ground, status
 from harness.objects import Pod
 from railside_proto.names import RESOURCE
 
@@ -20,19 +18,6 @@ ONCE = ("sh", "-c", "test -e /kept/ran || { touch /kept/ran; exit 1; }; sleep 10
 
 SPARED = "plain"
 KILLED = ("init", "restarted", "looping")
-
-
-@pytest.fixture(scope="module")
-def shared(cluster: Cluster) -> Iterator[Ground]:
-    with ground(cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def on(shared: Ground) -> Iterator[Ground]:
-    """The node, with nothing on it."""
-    yield shared
-    shared.clear()
 
 
 def four_pods(on: Ground) -> None:

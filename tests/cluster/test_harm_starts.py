@@ -3,30 +3,14 @@
 It answers for the harm behind law 9. It must not test the agent.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
-from careless import Ground, ground, status
-from harness.cluster import Cluster
+from ground import Ground, status
 from harness.objects import Pod
 from machine_tree import make_nodes, renumber
 from test_document import end_first_process
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(scope="module")
-def shared(cluster: Cluster) -> Iterator[Ground]:
-    with ground(cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def on(shared: Ground) -> Iterator[Ground]:
-    """The node, with nothing on it."""
-    yield shared
-    shared.clear()
 
 
 def started_again(pod: Pod) -> bool:
@@ -55,7 +39,7 @@ def test_a_renumbered_node_is_handed_over_as_it_is_by_then(on: Ground) -> None:
     on.becomes("careless", started_again)
 
     assert before != on.devices_inside("careless")
-    assert [one.call for one in plugin.plugin.asked] == ["allocate"]
+    assert [one.call for one in plugin.asked] == ["allocate"]
 
 
 def test_a_boot_that_finds_the_hcas_in_another_order(on: Ground) -> None:
@@ -76,7 +60,7 @@ def test_a_boot_that_finds_the_hcas_in_another_order(on: Ground) -> None:
 
     assert [numbers(on, pod) for pod in pods] == before[::-1]
     assert [on.held(pod) for pod in pods] == dealt
-    assert [one.call for one in plugin.plugin.asked] == ["allocate"] * 2
+    assert [one.call for one in plugin.asked] == ["allocate"] * 2
 
 
 def numbers(on: Ground, pod: str) -> str:
