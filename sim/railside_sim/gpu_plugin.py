@@ -93,6 +93,8 @@ class GpuPlugin(DevicePluginBase):
         """Device nodes of the host that an Allocate hands over, by id: so plain plugins of other devices do."""
         self.before_answer: Callable[[], Awaitable[None]] = _at_once
         """Awaited in each Allocate, after the call has been noted."""
+        self.before_preference: Callable[[], Awaitable[None]] = _at_once
+        """The same in each GetPreferredAllocation."""
         self._folder = folder
         self._socket = folder / (socket or f"{resource.replace('/', '-')}.sock")
         self._resource = resource
@@ -158,6 +160,7 @@ class GpuPlugin(DevicePluginBase):
         """Its preference."""
         request = await stream.recv_message() or pb.PreferredAllocationRequest()
         answers = [self._preferred(container) for container in request.container_requests]
+        await self.before_preference()
         await stream.send_message(pb.PreferredAllocationResponse(container_responses=answers))
 
     async def Allocate(  # noqa: N802 - the wire's name

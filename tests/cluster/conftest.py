@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ground import Ground, ground
 from harness.cluster import Cluster, MakeNode
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
@@ -106,3 +107,17 @@ def node(cluster: Cluster) -> Iterator[MakeNode]:
             return nodes.enter_context(cluster.node(settings, name))
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def shared(cluster: Cluster) -> Iterator[Ground]:
+    """A node for careless plugins, under the policy that the platform asks for."""
+    with ground(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def on(shared: Ground) -> Iterator[Ground]:
+    """The same, with nothing on it."""
+    yield shared
+    shared.clear()

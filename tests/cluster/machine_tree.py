@@ -7,6 +7,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import devices
+from railside_agent.device_nodes import CharacterDevices
+from railside_proto.machine import DeviceNode
+
 DOWN, ACTIVE = "1: DOWN", "4: ACTIVE"
 
 
@@ -46,8 +50,36 @@ def unplug(tree: Path, uverbs: str) -> Unplugged:
     return out
 
 
-def renumber(path: Path, like: Path) -> None:
-    """A device node gets the numbers of another, as after a boot that found the HCAs in another order."""
-    number = like.stat().st_rdev
-    path.unlink()
-    os.mknod(path, 0o020666, number)
+def renumber(path: Path, like: Path, *, swap: bool = False) -> None:
+    """A device node gets the numbers of another, as after a boot that found the HCAs in another order.
+
+    With ``swap`` the other gets the first one's.
+    """
+    numbers = {path: like.stat().st_rdev}
+    if swap:
+        numbers[like] = path.stat().st_rdev
+    for node, number in numbers.items():
+        node.unlink()
+        os.mknod(node, 0o020666, number)
+
+
+def make_nodes(folder: Path, count: int) -> list[Path]:
+    """Device nodes ``uverbs0`` and so on, for which devices of this kernel stand in."""
+    folder.mkdir(parents=True)
+    paths = [folder / f"uverbs{number}" for number in range(count)]
+    for path, number in zip(paths, devices.stand_ins(count), strict=True):
+        CharacterDevices().make(path, DeviceNode(name=path.name, major=number.major, minor=number.minor))
+    return paths
+
+
+def swap_uverbs(tree: Path, one: str, other: str) -> None:
+    """Two HCAs change places in the order in which the kernel numbers them: each has the other's uverbs entry."""
+    links = [tree / "sys/class/infiniband_verbs" / name for name in (one, other)]
+    folders = [link.resolve() for link in links]
+    names = [(folder / "ibdev").read_text(encoding="ascii") for folder in folders]
+    for link, folder, place, device in zip(links, folders, folders[::-1], names[::-1], strict=True):
+        moved = place.parent / folder.name
+        folder.rename(moved)
+        (moved / "ibdev").write_text(device, encoding="ascii")
+        link.unlink()
+        link.symlink_to(os.path.relpath(moved, link.parent))

@@ -32,7 +32,8 @@ async def _allocatable(kubelet: Path) -> int:
         async with Channel(path=str(kubelet / POD_RESOURCES / KUBELET_SOCKET)) as channel:
             stub = PodResourcesListerStub(channel)
             answer = await stub.GetAllocatableResources(pb.AllocatableResourcesRequest(), timeout=_ANSWER_S)
-    except (OSError, GRPCError, StreamTerminatedError):
+    # grpclib's AttributeError comes where a kubelet that ends hangs up on who has just connected.
+    except (OSError, GRPCError, StreamTerminatedError, AttributeError):
         return 0
     ours = (one for one in answer.devices if one.resource_name == RESOURCE)
     return len({name for one in ours for name in one.device_ids})

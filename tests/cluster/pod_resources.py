@@ -23,7 +23,8 @@ async def list_pods(folder: Path) -> dict[str, dict[str, list[Place]]]:
     try:
         async with Channel(path=_socket(folder)) as channel:
             answer = await PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest(), timeout=_PATIENCE_S)
-    except (OSError, GRPCError, StreamTerminatedError):
+    # grpclib's AttributeError comes where a kubelet that ends hangs up on who has just connected.
+    except (OSError, GRPCError, StreamTerminatedError, AttributeError):
         return {}
     return {
         pod.name.partition("-")[0]: {

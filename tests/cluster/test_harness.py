@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cgroups, devices, leftovers, network, waiting
+from harness import cgroups, devices, leftovers, network, node_files, waiting
 from harness.api import HttpsClient
 from harness.cluster import Cluster, MakeNode
 from harness.commands import CommandError
@@ -152,6 +152,24 @@ def test_a_stopped_node_leaves_nothing(cluster: Cluster, kubectl: Kubectl) -> No
     assert wires - set(network.wires()) == {f"wire{node.number}"}
     assert not cgroups.existing(node.cgroup)
     kubectl.wait_gone(Node, node.name)
+
+
+def test_a_node_that_loses_its_power_boots_again(cluster: Cluster, kubectl: Kubectl) -> None:
+    """A boot ends all containers and empties /run, has a name of its own, and the pods run again behind it."""
+    with cluster.node(NodeSettings()) as node:
+        started(kubectl, pod("passenger", node, "sleep", "1000"), "passenger")
+        node.run("touch", "/run/in-memory", "/var/lib/on-disk")
+        before = node.run("cat", str(node_files.BOOT_ID))
+        node.lose_power()
+        assert node.namespaces.pids() == [node.namespaces.first_pid]
+        node.start()
+        kubectl.wait(Pod, "passenger", lambda seen: seen.running and _restarts(seen) == 1, timeout_s=60)
+        assert node.run("sh", "-c", "ls /run/in-memory /var/lib/on-disk 2>/dev/null; true") == "/var/lib/on-disk\n"
+        assert node.run("cat", str(node_files.BOOT_ID)) != before
+
+
+def _restarts(seen: Pod) -> int:
+    return sum(one.restart_count for one in seen.status.container_statuses)
 
 
 def test_stand_in_devices_are_refused_to_containers(plain: ClusterNode, kubectl: Kubectl) -> None:

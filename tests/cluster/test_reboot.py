@@ -51,9 +51,8 @@ def test_pods_of_before_fail_and_new_ones_get_what_the_kernel_calls_theirs(
             for name in names:
                 kubectl.wait(Pod, name, lambda pod: pod.running)
             before = agent.hca_names()
-            agent.node.power_off()
+            agent.node.lose_power()
             boot_in_another_order(agent.machine)
-            agent.node.power_on()
             agent.node.start()
             failed = [kubectl.wait(Pod, name, _failed, timeout_s=BOOT_S) for name in names]
             kubectl.wait(Node, agent.node.name, lambda node: offered(node) == (8, 8), timeout_s=BOOT_S)
@@ -124,10 +123,8 @@ def test_pods_live_over_a_boot_where_the_agent_is_there_first(
     with running(kubectl, "plain"), running(kubectl, "steps", init=True):
         before = dealt(made), given(agent, "plain", "steps"), agent.hca_names()
         running_agent.kill()
-        made.power_off()
+        made.lose_power()
         boot_in_another_order(agent.machine)
-        made.power_on()
-        running_agent = program(agent)
         running_agent.start()
         made.start()
         for pod in ("plain", "steps"):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.conformance.harms import HARMS, Shown
 from tests.conformance.laws import LAWS, Verdict
 
 PAGE: Final = Path(__file__).parents[2] / "docs/conformance.md"
@@ -22,9 +23,16 @@ three seconds to follow what changes.
 
 """
 
+UNPLAYED: Final = {5: "Nobody lists the kubelet's pods while it deals devices"}
+"""Laws that the kit cannot play, by their numbers."""
+
 _TAIL: Final = """
-The fifth law, that nobody lists the kubelet's pods while it deals devices, is one for the plugin's own calls,
-and its harm (one device dealt to two pods) comes by chance.
+The fifth law is one for the plugin's own calls, which the kit does not see. A List lets the kubelet forget the
+devices that it is dealing, and the next pod may get them too; `proof_harms.py`, which no other test run takes in,
+leaves that to the kubelet's own choice until it comes.
+
+The last column has the tests in `tests/cluster` that do the harm to the real kubelet and containerd with a plugin
+that breaks the law: `tests/cluster/run tests/cluster/FILE.py` runs one of their files.
 
 ## What was seen
 
@@ -46,17 +54,33 @@ needed; a plugin must hand over their paths, and open none. The exit status is 1
 def page(verdicts: Verdicts) -> str:
     """The page."""
     plugins = list(verdicts)
-    rows = [
-        f"| {law.number} | {law.title} | {' | '.join(_cell(verdicts[one][place]) for one in plugins)} |\n"
-        for place, law in enumerate(LAWS)
-    ]
-    head = f"| law | | {' | '.join(plugins)} |\n|---|---|{'---|' * len(plugins)}\n"
+    head = (
+        f"| law | | {' | '.join(plugins)} | its harm on the real kubelet |\n|---|---|{'---|' * len(plugins)}---|\n"
+    )
     seen = [
         f"- **{plugin}**, law {law.number}: {verdict.seen}\n"
         for plugin in plugins
         for law, verdict in zip(LAWS, verdicts[plugin], strict=True)
     ]
-    return f"{HEAD}{head}{''.join(rows)}{_TAIL}{''.join(seen)}{OWN}"
+    return f"{HEAD}{head}{''.join(_rows(verdicts))}{_TAIL}{''.join(seen)}{OWN}"
+
+
+def _rows(verdicts: Verdicts) -> list[str]:
+    played = {
+        law.number: row(law.number, law.title, *(_cell(seen[place]) for seen in verdicts.values()))
+        for place, law in enumerate(LAWS)
+    }
+    unplayed = {number: row(number, title, *("" for _ in verdicts)) for number, title in UNPLAYED.items()}
+    return [line for _, line in sorted({**played, **unplayed}.items())]
+
+
+def row(number: int, title: str, *cells: str) -> str:
+    """One line of the table."""
+    return f"| {number} | {title} | {' | '.join(cells)} | {'; '.join(map(_link, HARMS[number]))} |\n"
+
+
+def _link(shown: Shown) -> str:
+    return f"[{shown.sentence}](../tests/cluster/{shown.file})"
 
 
 def _cell(verdict: Verdict) -> str:

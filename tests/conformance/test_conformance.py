@@ -1,8 +1,11 @@
+import ast
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
-from tests.conformance.document import HEAD, OWN, PAGE
+from tests.conformance.document import HEAD, OWN, PAGE, UNPLAYED, row
+from tests.conformance.harms import CLUSTER, HARMS
 from tests.conformance.laws import LAWS, Law
 from tests.conformance.stage import Plugin, stage
 from tests.conformance.subjects import NAIVE, RAILSIDE, SILENT
@@ -63,9 +66,20 @@ async def test_the_page_says_what_the_kit_sees() -> None:
     text = await asyncio.to_thread(PAGE.read_text, encoding="utf-8")
     assert text.startswith(HEAD)
     assert text.endswith(OWN)
-    rows = [line for line in text.splitlines() if line.startswith("| ") and "| kept |" in line]
-    expected = [
-        f"| {law.number} | {law.title} | kept | {'**broken**' if law.number in _HARMS else 'kept'} |"
+    rows = [line for line in text.splitlines(keepends=True) if re.match(r"\| \d ", line)]
+    played = {
+        law.number: row(law.number, law.title, "kept", "**broken**" if law.number in _HARMS else "kept")
         for law in LAWS
-    ]
-    assert expected == rows
+    }
+    unplayed = {number: row(number, title, "", "") for number, title in UNPLAYED.items()}
+    assert [line for _, line in sorted((played | unplayed).items())] == rows
+
+
+@pytest.mark.parametrize("number", [law.number for law in LAWS] + list(UNPLAYED))
+def test_each_law_names_the_tests_of_its_harm(number: int) -> None:
+    """On the real kubelet the harm of every law is shown, by tests that are there and tell of that law."""
+    assert HARMS[number]
+    for shown in HARMS[number]:
+        module = ast.parse((CLUSTER / shown.file).read_text(encoding="utf-8"))
+        (test,) = (one for one in module.body if isinstance(one, ast.FunctionDef) and one.name == shown.test)
+        assert (ast.get_docstring(test) or "").startswith(f"Law {number}: ")

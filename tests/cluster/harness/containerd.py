@@ -65,9 +65,9 @@ def service(node: Namespaces, folder: Path, log: Path, pods: IPv4Network) -> Ser
 def write_files(folder: Path, pods: IPv4Network) -> None:
     """Write all that containerd reads below ``folder``."""
     everywhere = folder / "hosts" / "_default"
-    everywhere.mkdir(parents=True, exist_ok=True)
+    everywhere.mkdir(parents=True)
     (everywhere / "hosts.toml").write_text(HOSTS.format(url=registry.URL))
-    (folder / "cni").mkdir(exist_ok=True)
+    (folder / "cni").mkdir()
     (folder / "cni" / "10-bridge.conflist").write_text(json.dumps(_pod_network(pods)))
     text = CONFIGURATION.format(folder=folder, socket=SOCKET, sandbox=SANDBOX)
     (folder / "containerd.toml").write_text(text)

@@ -4,13 +4,16 @@ Killing that process ends everything in them, as pulling a machine's plug does.
 It must not know what runs inside.
 """
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 
-from harness import commands
+from harness import commands, waiting
 
 INIT = Path(__file__).with_name("init.py")
 UNSHARE = (
@@ -53,6 +56,19 @@ class Namespaces:
     def pids(self) -> list[int]:
         """All processes inside, numbered as outside."""
         return [pid for pid in psutil.pids() if _pid_namespace(pid) == self._pid_namespace]
+
+    def kill_programs(self) -> None:
+        """Kill all processes inside but the first, containers too; return when they are gone."""
+        waiting.until(self._only_the_first, "a node's programs to end")
+
+    def _only_the_first(self) -> bool:
+        # Those in a container have a namespace of their own, and fall to the first process in the end.
+        below = psutil.Process(self.first_pid).children(recursive=True)
+        others = {*self.pids(), *(process.pid for process in below)} - {self.first_pid}
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not others
 
     def end(self) -> None:
         """Kill the first process, and so all others; return when they are gone."""

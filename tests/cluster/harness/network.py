@@ -6,7 +6,7 @@ It must run inside the cluster's own network namespace.
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from harness import commands, waiting
+from harness import commands
 from harness.namespaces import Namespaces
 
 BRIDGE = "cluster0"
@@ -43,8 +43,6 @@ def raise_bridge() -> None:
 def connect(number: int, node: Namespaces) -> None:
     """Lay node ``number``'s cable; its pods are reached through the node."""
     address = node_address(number)
-    # The kernel takes its time to clear away that of an earlier boot.
-    waiting.until(lambda: f"wire{number}" not in wires(), "the node's old cable to go")
     _ip(f"link add wire{number} type veth peer name eth0 netns {node.first_pid}")
     _ip(f"link set wire{number} master {BRIDGE} up")
     for words in (

@@ -24,14 +24,15 @@ class ClusterNode:
         self.settings = settings
         self.address = network.node_address(number)
         self.cgroup = f"{cgroup}/{name}"
-        (folder / "log").mkdir(parents=True)
-        node_files.insert_disk(folder)
-        self.identity = self._identity(authority)
         self.namespaces = self._raise_namespaces()
+        self.identity = self._identity(authority)
         self.containerd = self._containerd()
-        self.kubelet = self._kubelet()
+        self.kubelet: Service = kubelet.service(
+            self.namespaces, folder, self._log("kubelet"), self.identity, settings
+        )
 
     def _raise_namespaces(self) -> Namespaces:
+        (self.folder / "log").mkdir(parents=True)
         cgroups.create(self.cgroup)
         namespaces = Namespaces(self._log("namespaces"))
         namespaces.run("hostname", self.name)
@@ -55,9 +56,6 @@ class ClusterNode:
             self.namespaces, folder, self._log("containerd"), network.pod_network(self.number)
         )
 
-    def _kubelet(self) -> Service:
-        return kubelet.service(self.namespaces, self.folder, self._log("kubelet"), self.identity, self.settings)
-
     def _log(self, name: str) -> Path:
         return self.folder / "log" / f"{name}.log"
 
@@ -68,28 +66,26 @@ class ClusterNode:
 
     @property
     def kubelet_folder(self) -> Path:
-        """Where the kubelet's sockets and files are, as seen from outside; it lasts over a boot."""
-        return node_files.disk(self.folder)
+        """Where the kubelet's sockets and files are, as seen from outside."""
+        return Path(f"/proc/{self.namespaces.first_pid}/root/var/lib/kubelet")
+
+    def lose_power(self) -> None:
+        """End all its programs and containers, and what lies in memory; :meth:`start` boots it again."""
+        self.namespaces.kill_programs()
+        self.kubelet.kill()
+        self.containerd.kill()
+        cgroups.remove(self.cgroup)
+        cgroups.create(self.cgroup)
+        node_files.forget_memory(self.namespaces, self.folder)
 
     def run(self, *argv: str | Path) -> str:
         """What a program, run on the node as root, printed."""
         return self.namespaces.run(*argv)
 
-    def power_off(self) -> None:
-        """End all that runs, at once; what lies on its disks stays."""
+    def stop(self) -> None:
+        """End the node as a power cut does, and clear away what would remain of it."""
         self.namespaces.end()
         self.kubelet.kill()
         self.containerd.kill()
         network.disconnect(self.number)
         cgroups.remove(self.cgroup)
-
-    def power_on(self) -> None:
-        """Boot, as far as before any program is started: ``/run`` is empty, and no container runs."""
-        self.namespaces = self._raise_namespaces()
-        self.containerd = self._containerd()
-        self.kubelet = self._kubelet()
-
-    def stop(self) -> None:
-        """End the node for good, and clear away what would remain of it."""
-        self.power_off()
-        node_files.remove_disk(self.folder)

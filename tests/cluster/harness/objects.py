@@ -69,10 +69,15 @@ class Running(_Struct, frozen=True):
     started_at: str = ""
 
 
+class Terminated(_Struct, frozen=True):
+    exit_code: int
+    reason: str = ""
+
+
 class ContainerState(_Struct, frozen=True):
     waiting: Reasoned | None = None
     running: Running | None = None
-    terminated: Reasoned | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(_Struct, frozen=True):

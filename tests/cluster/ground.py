@@ -1,0 +1,226 @@
+"""A node of the cluster for careless plugins, with the pods that ask them for HCAs.
+
+It answers for restarts and boots of the node under both, and for what the kubelet's books say. It must not know
+what is right, nor use the product.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from careless import Careless, Ids, Loop
+from harness import waiting
+from harness.cluster import Cluster
+from harness.kubelet import NodeSettings
+from harness.node import ClusterNode
+from harness.objects import ContainerStatus, Node, Pod
+from pod_resources import list_pods
+from railside_proto.names import (
+    DEVICE_PLUGINS,
+    GPU_RESOURCE,
+    KUBELET_CHECKPOINT,
+    KUBELET_DIR,
+    KUBELET_SOCKET,
+    RESOURCE,
+)
+from railside_sim import checkpoint
+from railside_sim.gpu_plugin import GpuPlugin, Preference
+
+CRASH = "panic: runtime error: invalid memory address or nil pointer dereference"
+
+DEAF = ("sleep", "100000")
+"""Runs until it is killed."""
+
+LASTS = ("sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait")
+"""Runs until it is told to end, and ends then: a first process ignores what it does not catch."""
+
+
+class Ground:
+    """A node, its plugins and its pods."""
+
+    def __init__(self, cluster: Cluster, node: ClusterNode, loop: Loop) -> None:
+        self.kubectl = cluster.kubectl
+        self.node = node
+        self.folder = Path(f"/proc/{node.namespaces.first_pid}/root") / KUBELET_DIR.lstrip("/")
+        self._loop = loop
+        self._plugins: list[Careless] = []
+
+    # Plugins
+
+    def plugin(
+        self,
+        ids: Ids,
+        *,
+        resource: str = RESOURCE,
+        preference: Preference | None = None,
+        devices: Mapping[str, Path] | None = None,
+        socket: str = "careless.sock",
+        envs: Mapping[str, str] | None = None,
+    ) -> Careless:
+        """A plugin that has registered, and whose ids all are offered; ``devices`` are what it hands over."""
+        folder = self.folder / DEVICE_PLUGINS
+
+        async def make() -> GpuPlugin:
+            return GpuPlugin(folder, ids, resource=resource, preference=preference, socket=socket)
+
+        made = self._loop.run(make())
+        made.envs = dict(envs or {})
+        made.nodes = {one: (str(path),) for one, path in (devices or {}).items()}
+        careless = Careless(made, self._loop)
+        self._plugins.append(careless)
+        careless.register()
+        self.await_offered(len(ids), resource=resource)
+        return careless
+
+    def await_offered(self, allocatable: int, capacity: int | None = None, resource: str = RESOURCE) -> None:
+        """Return when the API server's node shows so many."""
+        wanted = (allocatable if capacity is None else capacity, allocatable)
+        self.kubectl.wait(Node, self.node.name, lambda node: _offered(node, resource) == wanted)
+
+    def listed(self) -> set[str]:
+        """Healthy ids that the kubelet has taken note of."""
+        return set(self._kept().registered.get(RESOURCE, ()))
+
+    def held(self, pod: str) -> set[str]:
+        """Ids that the kubelet's checkpoint gives to a pod."""
+        uid = self.seen(pod).metadata.uid
+        return {one for entry in self._kept().entries if entry.uid == uid for one in entry.dealt.ids}
+
+    def _kept(self) -> checkpoint.Kept:
+        return checkpoint.read(self.folder / DEVICE_PLUGINS / KUBELET_CHECKPOINT)
+
+    # The kubelet
+
+    def restart_kubelet(self, *, meanwhile: Callable[[], None]) -> bool:
+        """Start another kubelet, do something as soon as it can be registered at; whether it gets to its pods."""
+        self.node.kubelet.stop()
+        return self._start_kubelet(meanwhile)
+
+    def boot(self, *, meanwhile: Callable[[], None]) -> bool:
+        """Start a node that has lost its power; otherwise the same."""
+        self.node.containerd.start()
+        return self._start_kubelet(meanwhile)
+
+    def _start_kubelet(self, meanwhile: Callable[[], None]) -> bool:
+        socket = self.folder / DEVICE_PLUGINS / KUBELET_SOCKET
+        socket.unlink()
+        self.node.kubelet.launch()
+        waiting.until(socket.exists, "the new kubelet's socket")
+        meanwhile()
+        return self._lives()
+
+    def _lives(self) -> bool:
+        """Whether the kubelet admits its pods again; it ends where it does not."""
+        return waiting.until_value(self._fate, "the kubelet to list its pods, or to end")
+
+    def _fate(self) -> bool | None:
+        if not self.node.kubelet.running:
+            return False
+        return True if self.pods_listed() else None
+
+    def pods_listed(self) -> set[str]:
+        """What PodResources List names: nothing before the kubelet has admitted its pods."""
+        return set(self._loop.run(list_pods(self.folder)))
+
+    def await_crash(self) -> None:
+        """Return when the kubelet has ended."""
+        waiting.until(lambda: not self.node.kubelet.running, "the kubelet to crash")
+
+    def crashes(self) -> int:
+        """How often it has crashed on an id that is missing."""
+        return self.node.kubelet.log.read_text(errors="replace").count(CRASH)
+
+    # Pods
+
+    def ask(self, *manifests: Mapping[str, object]) -> None:
+        """Create pods."""
+        self.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
+
+    def start(self, *manifests: Mapping[str, Any]) -> list[Pod]:
+        """Create pods, and return when they run."""
+        self.ask(*manifests)
+        return [self.becomes(one["metadata"]["name"], lambda pod: pod.running) for one in manifests]
+
+    def pod(self, name: str, *command: str, count: int = 1, gpus: int = 0, init: bool = False) -> dict[str, Any]:
+        """A pod of this node that asks for HCAs, and maybe GPUs."""
+        limits = {RESOURCE: str(count), **({GPU_RESOURCE: str(gpus)} if gpus else {})}
+        main = _container("main", limits, command or LASTS)
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"ground": self.node.name}},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": self.node.name},
+                "terminationGracePeriodSeconds": 0,
+                "containers": [main],
+                "initContainers": [_container("before", limits, ("true",))] if init else [],
+                "volumes": [{"name": "kept", "emptyDir": {}}],
+            },
+        }
+
+    def becomes(self, pod: str, fits: Callable[[Pod], bool]) -> Pod:
+        """The pod when it is so."""
+        return self.kubectl.wait(Pod, pod, fits, timeout_s=40)
+
+    def seen(self, pod: str) -> Pod:
+        """The pod as it is."""
+        return self.becomes(pod, lambda _: True)
+
+    def remove(self, *pods: str) -> None:
+        """Delete pods, and return when the kubelet has let them go."""
+        self.kubectl("delete", "pod", *pods, "--grace-period=1", "--wait=false")
+        for pod in pods:
+            self.kubectl.wait_gone(Pod, pod)
+
+    def devices_inside(self, pod: str) -> str:
+        """Type, numbers and name of all that is in the container's /dev/infiniband."""
+        return self.kubectl.execute(
+            pod, "sh", "-c", "(cd /dev/infiniband && stat -c '%F %t:%T %n' *) 2>&1; true", container="main"
+        )
+
+    def clear(self) -> None:
+        """End all plugins and pods; the kubelet runs behind it."""
+        if not self.node.kubelet.running:
+            self.node.kubelet.start()
+        mine = self.kubectl.get("pods", "-l", f"ground={self.node.name}")["items"]
+        if mine:
+            self.remove(*(pod["metadata"]["name"] for pod in mine))
+        for plugin in self._plugins:
+            plugin.end()
+        self._plugins.clear()
+
+
+def _offered(node: Node, resource: str) -> tuple[int, int]:
+    capacity, allocatable = (of.get(resource, "0") for of in (node.status.capacity, node.status.allocatable))
+    return int(capacity), int(allocatable)
+
+
+def _container(name: str, limits: Mapping[str, str], command: Collection[str]) -> dict[str, object]:
+    return {
+        "name": name,
+        "image": "busybox",
+        "command": list(command),
+        "resources": {"limits": dict(limits)},
+        "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
+    }
+
+
+def refused(pod: Pod) -> bool:
+    """Whether the scheduler finds no node for it."""
+    return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in pod.status.conditions)
+
+
+def status(pod: Pod) -> ContainerStatus:
+    """The pod's only container that is not an init one."""
+    (found,) = pod.status.container_statuses
+    return found
+
+
+@contextmanager
+def ground(cluster: Cluster, policy: str = "best-effort") -> Iterator[Ground]:
+    """A node of two NUMA nodes for careless plugins."""
+    # Its status tells soon what a plugin offers.
+    settings = NodeSettings(numa=2, policy=policy, kubelet={"nodeStatusUpdateFrequency": "1s"})
+    with Loop() as loop, cluster.node(settings) as node:
+        yield Ground(cluster, node, loop)

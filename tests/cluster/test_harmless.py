@@ -1,0 +1,111 @@
+"""The agent where ``test_harm_*`` has a careless plugin do harm: dead HCAs, other numbers, and a boot.
+
+It answers for the agent beside the real kubelet and containerd. It must not repeat what ``test_life_cycle``,
+``test_document`` (restarts) and ``test_taking_over`` (foreign ids) have of the other laws.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import waiting
+from harness.cluster import Cluster
+from harness.kubectl import Kubectl
+from harness.kubelet import NodeSettings
+from harness.objects import Node, Pod
+from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from machine_tree import ACTIVE, DOWN, set_port, swap_uverbs
+from railside_proto.names import MODE_LABEL
+from test_document import example_pod, remove, running, uverbs_inside
+from test_life_cycle import reasons, restarted
+
+pytestmark = pytest.mark.timeout(240)
+
+PAIR = ("first", "second")
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
+    """The agent on a node of the document, which looks at its tree each second: no kernel tells of it."""
+    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
+    with installed_agent(cluster, settings, RAILSIDE_AGENT_RESYNC_SECONDS="1") as installed:
+        installed.await_offered(8)
+        yield installed
+
+
+def tree(agent: InstalledAgent) -> Path:
+    return agent.node.folder / "machine"
+
+
+def swap(agent: InstalledAgent, one: str, other: str) -> None:
+    """Exchange the uverbs entries of two HCAs; return when the agent has seen it."""
+    names = agent.hca_names()
+    swap_uverbs(tree(agent), one, other)
+    swapped = {**names, one: names[other], other: names[one]}
+    waiting.until(lambda: agent.hca_names() == swapped, "the agent to see other numbers")
+
+
+def inside(agent: InstalledAgent, *pods: str) -> dict[str, list[str]]:
+    """HCAs that the nodes in the pods' containers belong to by now."""
+    names = agent.hca_names()
+    return {f"default/{pod}": [names[uverbs_inside(agent.cluster.kubectl, pod)]] for pod in pods}
+
+
+def booked(agent: InstalledAgent, *pods: str) -> dict[str, list[str]]:
+    """HCAs that the agent says the pods have."""
+    return {pod: hcas for pod, hcas in agent.containers().items() if pod.removeprefix("default/") in pods}
+
+
+def test_hcas_are_numbered_otherwise_under_pods(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Law 9: containers that start anew have the HCAs of the books, by the kernel's numbers of that moment."""
+    with running(kubectl, *PAIR):
+        swap(agent, *(uverbs_inside(kubectl, pod) for pod in PAIR))
+        for pod in PAIR:
+            restarted(kubectl, pod)
+        waiting.until(lambda: booked(agent, *PAIR) == inside(agent, *PAIR), "books and containers to agree")
+
+        assert len({hca for hcas in inside(agent, *PAIR).values() for hca in hcas}) == 2
+
+
+def test_a_dead_hca_whose_holder_goes(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Law 8: who waits while all other HCAs are held does not start on the dead one when its holder goes."""
+    others = [f"other-{number}" for number in range(7)]
+    with running(kubectl, "holder", *others):
+        dead = agent.hca_names()[uverbs_inside(kubectl, "holder")]
+        set_port(tree(agent), dead, DOWN)
+        try:
+            waiting.until(lambda: "NoActivePort" in reasons(kubectl, "holder"), "an Event on the pod")
+            kubectl.apply(example_pod("waiting"))
+            remove(kubectl, "holder")
+            waiting.until(lambda: is_withheld(agent, kubectl), "the dead HCA to be withheld")
+            pod = kubectl.read(Pod, "waiting")
+            remove(kubectl, "waiting")
+        finally:
+            set_port(tree(agent), dead, ACTIVE)
+
+    assert pod is not None
+    assert not any(one.container_id for one in pod.status.container_statuses)
+
+
+def is_withheld(agent: InstalledAgent, kubectl: Kubectl) -> bool:
+    """Whether the dead HCA is no more on offer, or the pod that was sent for it is told that it cannot start."""
+    node = kubectl.read(Node, agent.node.name)
+    return (node is not None and offered(node)[1] == 7) or "Failed" in reasons(kubectl, "waiting")
+
+
+def test_a_boot_finds_the_hcas_in_another_order(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Law 9: no pod of before comes to another's HCA; the kubelet fails them all, as its plugins are pods too."""
+    with running(kubectl, *PAIR):
+        own = [uverbs_inside(kubectl, pod) for pod in PAIR]
+        agent.node.lose_power()
+        swap_uverbs(tree(agent), *own)
+        shutil.rmtree(tree(agent) / "run")
+        agent.node.start()
+        ended = [kubectl.wait(Pod, pod, lambda seen: seen.status.phase == "Failed") for pod in PAIR]
+        agent.await_offered(8)
+
+    with running(kubectl, *PAIR):
+        waiting.until(lambda: booked(agent, *PAIR) == inside(agent, *PAIR), "books and containers to agree")
+    assert [pod.status.reason for pod in ended] == ["UnexpectedAdmissionError"] * 2
