@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grpclib.client import Channel
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
+import pod_resources
 from harness import waiting
-from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES, RESOURCE
-from railside_proto.pb import podresources_v1_pb2 as pb
-from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
+from railside_proto.names import RESOURCE
 
 KEPT = Path(__file__).parents[2] / "build/proof/moments.json"
-_ANSWER_S = 5.0
 
 
 def allocatable(kubelet: Path) -> int:
@@ -29,14 +26,11 @@ def allocatable(kubelet: Path) -> int:
 
 async def _allocatable(kubelet: Path) -> int:
     try:
-        async with Channel(path=str(kubelet / POD_RESOURCES / KUBELET_SOCKET)) as channel:
-            stub = PodResourcesListerStub(channel)
-            answer = await stub.GetAllocatableResources(pb.AllocatableResourcesRequest(), timeout=_ANSWER_S)
+        answer = await pod_resources.allocatable(kubelet)
     # grpclib's AttributeError comes where a kubelet that ends hangs up on who has just connected.
     except (OSError, GRPCError, StreamTerminatedError, AttributeError):
         return 0
-    ours = (one for one in answer.devices if one.resource_name == RESOURCE)
-    return len({name for one in ours for name in one.device_ids})
+    return len({name for (resource, _), ids in answer if resource == RESOURCE for name in ids})
 
 
 class Moments:
