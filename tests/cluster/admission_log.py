@@ -2,6 +2,12 @@
 
 It answers for the order in which pods were admitted, for that in which each container's resources were walked, and
 for the ids that were taken. It must not make possible what is not: an order is all that it gives.
+
+Chance goes beyond which ids of one NUMA node are taken in four places (pkg/kubelet/cm/devicemanager: manager.go).
+Of what an init container had, the next may need a part only, of whatever nodes. Aligned ids of several nodes, or
+ids that no hint divides, are left open by a plugin that has no preference, or names too few ids or too many. So is
+the rest, on whatever other nodes, where the aligned are too few. And the resource walked first decides which
+refusal a pod shows that lacks two, and which plugins were asked before it.
 """
 
 import re
