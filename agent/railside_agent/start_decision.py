@@ -91,7 +91,8 @@ def decide_start(
 def decide_deal(seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules) -> StartDecision:
     """Bind ``seats`` when they are dealt: whose they are, and which GPUs go with them, nobody can know yet."""
     now = believed(now, books.checkpoint, books.listed, pool.resource)
-    return _decided(seats, without_holders(now, seats, pool.resource), books, pool, rules, enforced={})
+    now = without_holders(now, seats, pool.resource)
+    return _decided(seats, now, books, pool, rules, enforced={}, gpus_come=True)
 
 
 def decide_replay(
@@ -117,6 +118,7 @@ def _decided(
     *,
     enforced: Enforced,
     dealt: Binding | None = None,
+    gpus_come: bool = False,
 ) -> StartDecision:
     now = believed(now, books.checkpoint, books.listed, pool.resource)
     start = container_start(seats, now, pool, rules)
@@ -126,7 +128,7 @@ def _decided(
         now = msgspec.structs.replace(now, bindings=still)
     used = usage(now, followed(now, books, pool), pool, rules, hinted_before=books.hinted)
     gpus = now.machine.gpus if now.machine else ()
-    outcome = bind(start, used, held_gpus(now, rules), gpus, dealt=dealt)
+    outcome = bind(start, used, held_gpus(now, rules), gpus, dealt=dealt, gpus_come=gpus_come)
     if isinstance(outcome, Refused):
         return StartDecision(start=start, outcome=outcome)
     refusal = _too_far(outcome, start, enforced.get(start.pod or ""))

@@ -43,6 +43,33 @@ class Hand(msgspec.Struct, frozen=True, kw_only=True):
         return self.pod == other.pod and not self.seats.keys().isdisjoint(other.seats)
 
 
+class Dealt:
+    """What the kubelet dealt to the containers of a pod, by its checkpoint."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    def gpus(self, container: str) -> frozenset[str]:
+        """UUIDs of a container's GPUs."""
+        return frozenset().union(*(one.dealt.ids for one in self._of(names.GPU_RESOURCE, container)))
+
+    def seats(self, container: str) -> dict[str, int]:
+        """NUMA node of a container's ids of HCAs."""
+        nodes = [node for one in self._of(names.RESOURCE, container) for node in one.dealt.by_node.items()]
+        return {seat: node for node, seats in nodes for seat in seats}
+
+    def alike(self) -> list[list[str]]:
+        """Containers with HCAs, those with the same ids together."""
+        groups: dict[frozenset[str], list[str]] = {}
+        for one in self._entries:
+            if one.resource == names.RESOURCE:
+                groups.setdefault(one.dealt.ids, []).append(one.container)
+        return [*groups.values()]
+
+    def _of(self, resource: str, container: str) -> list[Entry]:
+        return [one for one in self._entries if (one.resource, one.container) == (resource, container)]
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """One hand beside what the oracle would have had it hold."""
 
@@ -119,31 +146,18 @@ class BusyNode:
     def _look(self, pod: Pod) -> Iterator[Hand]:
         """What a pod's containers hold, by the kubelet and from inside."""
         name = pod.metadata.name
-        entries = [one for one in checkpoint.read(self._checkpoint).entries if one.uid == pod.metadata.uid]
-        dealt = _seats(entries)
-        gpus = {one.container: one.dealt.ids for one in entries if one.resource == names.GPU_RESOURCE}
-        views = {
-            container: inside(self._kubectl, name, container) for container in self._living[name].containers()
-        }
+        dealt = Dealt([one for one in checkpoint.read(self._checkpoint).entries if one.uid == pod.metadata.uid])
+        views = {one: inside(self._kubectl, name, one) for one in self._living[name].containers()}
         self.problems += [
-            f"{container} of {name} was told of {view.gpus}, and dealt {gpus.get(container)}"
-            for container, view in views.items()
-            if set(view.gpus) != gpus.get(container, frozenset())
+            f"{one} of {name} sees {views[one]}, and was dealt {dealt.gpus(one)} and {dealt.seats(one)}"
+            for one in views
+            if dealt.gpus(one) != set(views[one].gpus) or len(dealt.seats(one)) != len(views[one].nodes)
         ]
-        for seats in {frozenset(one): one for one in dealt.values()}.values():
-            alike = [container for container, others in dealt.items() if others == seats]
-            self.problems += _unlike(name, [views[container] for container in alike], self._dealer.numbers)
-            yield Hand(
-                pod=name,
-                seats=seats,
-                gpus=frozenset().union(*(gpus.get(container, frozenset()) for container in alike)),
-                hcas=frozenset(views[alike[-1]].nodes),
-            )
-        self.problems += [
-            f"{container} of {name} sees {sorted(view.nodes)} and was dealt none"
-            for container, view in views.items()
-            if view.nodes and container not in dealt
-        ]
+        for alike in dealt.alike():
+            self.problems += _unlike(name, [views[one] for one in alike], self._dealer.numbers)
+            gpus = frozenset().union(*(dealt.gpus(one) for one in alike))
+            hcas = frozenset(views[alike[-1]].nodes)
+            yield Hand(pod=name, seats=dealt.seats(alike[-1]), gpus=gpus, hcas=hcas)
 
     def _judge(self, hand: Hand) -> None:
         others = [one for one in self._hands if not hand.shares_ids(one)]
@@ -152,6 +166,8 @@ class BusyNode:
             f"{hand.pod} has {hca}, and so has {taken[hca]}" for hca in sorted(hand.hcas & taken.keys())
         ]
         seats = Counter(hand.seats.values())
+        places = Counter(self._nodes[hca] for hca in hand.hcas)
+        self.problems += [f"{hand} has HCAs of other NUMA nodes: {places}"] if places != seats else []
         free = {
             node: [hca for hca, place in self._nodes.items() if place == node and hca not in taken]
             for node in seats
@@ -178,15 +194,6 @@ class BusyNode:
 
 def _manifests(step: Step) -> list[dict[str, object]]:
     return [manifest(name, shape) for name, shape in step.coming.items()]
-
-
-def _seats(entries: list[Entry]) -> dict[str, dict[str, int]]:
-    """NUMA node by id, by container."""
-    return {
-        one.container: {seat: node for node, seats in one.dealt.by_node.items() for seat in seats}
-        for one in entries
-        if one.resource == names.RESOURCE
-    }
 
 
 def _unlike(pod: str, views: list[Inside], numbers: Mapping[str, object]) -> Iterator[str]:

@@ -25,7 +25,10 @@ def paired(gpus: Sequence[str], hcas: Collection[str], partners: Partners) -> in
 def possible(
     gpus: Sequence[str], seats: Mapping[int, int], free: Mapping[int, Collection[str]], partners: Partners
 ) -> int:
-    """The most that any choice gives which takes ``seats`` of each NUMA node from those ``free`` there."""
+    """The most that any choice gives which takes ``seats`` of each NUMA node from those ``free`` there.
+
+    None can be made where too few are, which gives 0.
+    """
     by_node = [itertools.combinations(sorted(free[node]), count) for node, count in seats.items()]
     choices = itertools.product(*by_node)
-    return max(paired(gpus, [*itertools.chain(*choice)], partners) for choice in choices)
+    return max((paired(gpus, [*itertools.chain(*choice)], partners) for choice in choices), default=0)

@@ -71,10 +71,10 @@ SHAPES: Final = {
     "one": (_of((1, 1)), 6),
     "two": (_of((2, 2)), 4),
     "four": (_of((4, 4)), 2),
-    "gpu-only": (_of((1, 0)), 2),
-    "gpus-only": (_of((2, 0)), 1),
-    "hca-only": (_of((0, 1)), 2),
-    "hcas-only": (_of((0, 2)), 1),
+    "gpu-only": (_of((1, 0)), 4),
+    "gpus-only": (_of((2, 0)), 2),
+    "hca-only": (_of((0, 1)), 4),
+    "hcas-only": (_of((0, 2)), 3),
     "pair": (_of((1, 1), (1, 1)), 2),
     "uneven": (_of((2, 2), (1, 1)), 1),
     "tested": (_of((1, 1), init=(Ask(1, 1),)), 1),
@@ -101,8 +101,8 @@ class Traffic:
         self._numbers = itertools.count(1)
 
     def step(self, living: Mapping[str, Shape]) -> Step:
-        """Up to three pods leave, more where nothing else fits; then up to three come at once."""
-        leaving = self._rng.sample(sorted(living), min(len(living), self._rng.choice((0, 1, 1, 2, 3))))
+        """Some pods leave, more of them where nothing else fits; then up to four come at once."""
+        leaving = self._rng.sample(sorted(living), min(len(living), self._rng.choice((1, 2, 3, 4))))
         while True:
             staying = {name: shape for name, shape in living.items() if name not in leaving}
             coming = self._coming(_left(staying))
@@ -112,7 +112,7 @@ class Traffic:
 
     def _coming(self, room: Ask) -> dict[str, Shape]:
         coming: dict[str, Shape] = {}
-        for _ in range(self._rng.choice((1, 1, 2, 3))):
+        for _ in range(self._rng.choice((1, 2, 3, 4))):
             (kind,) = self._rng.choices([*SHAPES], [weight for _, weight in SHAPES.values()])
             shape, _ = SHAPES[kind]
             if shape.total.gpus <= room.gpus and shape.total.hcas <= room.hcas:

@@ -18,7 +18,7 @@ from railside_agent.holders import Checkpoint, Entry
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
 from railside_agent.soundness import Course
-from railside_agent.start_decision import Enforced, StartDecision, decide_start, renewed
+from railside_agent.start_decision import Enforced, StartDecision, decide_deal, decide_start, renewed
 from railside_proto.machine import PathClass, PortState
 from railside_proto.pool import Binding, Pair
 from railside_proto.reasons import Code, reason
@@ -83,6 +83,22 @@ def test_near_enough_is_not_refused() -> None:
     decision = _decide(now, {"p": PathClass.PXB})
     assert isinstance(decision.outcome, Bound)
     assert ((address(2),), None) == (decision.outcome.binding.hcas, decision.farther)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param((), 1, id="any-of-those-beside-free-gpus"),
+        pytest.param((gpus_of("q", "GPU-1"),), 2, id="none-whose-gpu-is-held"),
+        pytest.param((gpus_of("q", "GPU-1", "GPU-2"),), 1, id="unless-all-are"),
+    ],
+)
+def test_what_is_dealt_before_gpus_are_known(entries: tuple[Entry, ...], expected: int) -> None:
+    """Most who ask for HCAs have GPUs, too: those whose GPU is in other hands are of no use to them (B-DP-48)."""
+    now = situation(placed(1), placed(2), gpus=(beside(1), beside(2)), entries=entries)
+    outcome = decide_deal(("n0-s0",), now, Books(), POOL, RULES).outcome
+    assert isinstance(outcome, Bound)
+    assert (address(expected),) == outcome.binding.hcas
 
 
 _WIDE = entry("p", "n0-s0", "n0-s1", container="init")
