@@ -12,6 +12,7 @@ from grpclib.client import Channel
 from railside_proto import names
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
+from railside_sim.ages import KUBELET_1_34, Age
 from railside_sim.checkpoint import Kept, read
 from railside_sim.gpu_plugin import GpuPlugin, Preference
 from railside_sim.kubelet import EmbeddedKubelet
@@ -168,9 +169,17 @@ class Nodes:
         self._folder = folder
         self._stack = stack
 
-    async def make(self, policy: Policy = "best-effort", scope: Scope = "container", seed: int = 1) -> SimNode:
+    async def make(
+        self,
+        policy: Policy = "best-effort",
+        scope: Scope = "container",
+        seed: int = 1,
+        age: Age = KUBELET_1_34,
+    ) -> SimNode:
         rng = random.Random(seed)  # noqa: S311 -- a repeatable choice
-        kubelet = EmbeddedKubelet(self._folder, read_node=StandInNodes().read, rng=rng, policy=policy, scope=scope)
+        kubelet = EmbeddedKubelet(
+            self._folder, read_node=StandInNodes().read, rng=rng, policy=policy, scope=scope, age=age
+        )
         await self._stack.enter_async_context(kubelet)
         node = SimNode(self._folder, kubelet)
         self._stack.push_async_callback(node.end)
