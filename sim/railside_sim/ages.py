@@ -1,4 +1,4 @@
-"""Kubelets of other releases, as far as a plugin beside them can tell: what they lack, and how they register.
+"""Kubelets of several releases, as far as a plugin beside them can tell: what they lack, and how they register.
 
 It answers for the differences that were read in Kubernetes' sources, each with its place. All else is as in 1.34,
 which is the harder one to live with: until 1.24 a kubelet that starts looks at no health of held ids, and survives
@@ -25,9 +25,17 @@ class Age:
     """What it knows and refuses, as the feature gate is off (pkg/features; pkg/kubelet/apis/podresources)."""
     asks_for_preference: bool = True
     """Whether it knows GetPreferredAllocation, which came with 1.19 (devicemanager: devicesToAllocate)."""
-    dials_before_it_answers: bool = True
-    """Else Register is answered at once and the plugin dialled behind it, with the options of the request; and the
-    end of a stream ends its own registration alone (devicemanager: addEndpoint, runEndpoint)."""
+    registers: Literal["at once", "by resource", "by path"] = "by resource"
+    """How it keeps registrations.
+
+    ``at once``: Register is answered, then the plugin dialled, with the options of the request; the end of a
+    stream ends its own registration alone (devicemanager: addEndpoint, runEndpoint).
+    ``by resource``: the plugin is dialled first and asked for its options; whichever stream of a resource ends,
+    the plugin that registered last is hung up on (plugin/v1beta1/handler.go: runClient).
+    ``by path``: the end of a stream ends the registration of its socket's path; a path that is connected is
+    refused and its connection forgotten, so that its end is not noticed and the path is refused for good
+    (handler.go: connectClient; manager.go: PluginConnected).
+    """
     keeps_sockets_alone: bool = True
     """Whether its start leaves other files than sockets in the plugins' folder (devicemanager: removeContents)."""
     writes_nodes: bool = True
@@ -41,21 +49,22 @@ KUBELET_1_18: Final = Age(
     release="1.18.20",
     tells=frozenset(),
     asks_for_preference=False,
-    dials_before_it_answers=False,
+    registers="at once",
     keeps_sockets_alone=False,
     writes_nodes=False,
 )
-KUBELET_1_20: Final = Age(release="1.20.15", tells=_LIST, dials_before_it_answers=False, keeps_sockets_alone=False)
+KUBELET_1_20: Final = Age(release="1.20.15", tells=_LIST, registers="at once", keeps_sockets_alone=False)
 KUBELET_1_22: Final = Age(
     release="1.22.17",
     tells=_LIST_AND_ALLOCATABLE,
     switched_off=frozenset({"GetAllocatableResources"}),
-    dials_before_it_answers=False,
+    registers="at once",
     keeps_sockets_alone=False,
 )
 KUBELET_1_24: Final = Age(
-    release="1.24.17", tells=_LIST_AND_ALLOCATABLE, dials_before_it_answers=False, keeps_sockets_alone=False
+    release="1.24.17", tells=_LIST_AND_ALLOCATABLE, registers="at once", keeps_sockets_alone=False
 )
 KUBELET_1_34: Final = Age(release="1.34.4")
-AGES: Final = (KUBELET_1_18, KUBELET_1_20, KUBELET_1_22, KUBELET_1_24, KUBELET_1_34)
+KUBELET_1_37: Final = Age(release="1.37.2", registers="by path")
+AGES: Final = (KUBELET_1_18, KUBELET_1_20, KUBELET_1_22, KUBELET_1_24, KUBELET_1_34, KUBELET_1_37)
 """The platform's document names 1.20 and 1.24; 1.22 lies between them, and 1.18 before all that it names."""

@@ -35,7 +35,7 @@ class PluginClient:
     """One plugin behind one socket. ``connect`` or ``dial`` first; ``follow`` runs until its stream ends."""
 
     def __init__(self, socket: Path, age: Age = KUBELET_1_34) -> None:
-        self._socket = socket
+        self.socket = socket
         self._age = age
         self._channel = Channel(path=str(socket))
         self._stub = DevicePluginStub(self._channel)
@@ -108,7 +108,7 @@ class PluginClient:
 
     async def _ask(self, method: UnaryUnaryMethod[Request, Answer], request: Request) -> Answer:
         if self.stopped:
-            raise PluginError(f"endpoint {self._socket.name} has been stopped")
+            raise PluginError(f"endpoint {self.socket.name} has been stopped")
         try:
             return await method(request, timeout=_PATIENCE_S)
         except GRPCError as error:

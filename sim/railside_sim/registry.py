@@ -23,6 +23,7 @@ from railside_sim.ages import Age
 from railside_sim.device import ListedDevice
 from railside_sim.grpc_server import MortalServer
 from railside_sim.plugin_client import PluginClient, PluginError
+from railside_sim.registrations import RegistrationRefusedError, Successors, registrations
 
 if TYPE_CHECKING:
     from grpclib.server import Stream
@@ -30,21 +31,11 @@ if TYPE_CHECKING:
 _EXTENDED: Final = re.compile(r"(?!([a-z0-9.-]+\.)?kubernetes\.io/)[a-z0-9.-]+/[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?")
 
 
-class RegistrationRefusedError(Exception):
-    """A registration cannot be taken; the plugin gets the text as UNKNOWN, as from the real kubelet."""
-
-
-class PluginHandler(Protocol):
+class PluginHandler(Successors, Protocol):
     """Who keeps what plugins tell."""
-
-    async def connected(self, resource: str, plugin: PluginClient) -> None:
-        """A plugin registered for the resource."""
 
     async def told(self, resource: str, devices: tuple[ListedDevice, ...]) -> None:
         """A plugin told its list."""
-
-    async def disconnected(self, resource: str) -> None:
-        """The resource's plugin was hung up on."""
 
 
 class PluginRegistry:
@@ -55,7 +46,7 @@ class PluginRegistry:
         self._handler = handler
         self._age = age
         self._server: MortalServer | None = None
-        self._current: dict[str, PluginClient] = {}
+        self._registrations = registrations(age, handler)
         self._followers: dict[PluginClient, asyncio.Task[None]] = {}
         """Of each registration, those included that are still being dialled."""
 
@@ -70,7 +61,6 @@ class PluginRegistry:
         if self._server is not None:
             await self._server.end()
             self._server = None
-        self._current.clear()
         followers, self._followers = self._followers, {}
         for plugin, follower in followers.items():
             plugin.close()
@@ -86,17 +76,19 @@ class PluginRegistry:
         _check(request)
         resource = request.resource_name
         plugin = PluginClient(self._folder / request.endpoint, self._age)
-        if self._age.dials_before_it_answers:
-            await _connected(plugin)
-            await self._take(resource, plugin)
-            live = self._follow(resource, plugin)
-        else:
+        if self._age.registers == "at once":
             live = self._dial_and_follow(request, plugin)
+        else:
+            await self._connect(resource, plugin)
+            live = self._follow(resource, plugin)
         self._followers[plugin] = asyncio.create_task(live, name=f"follow {resource}")
 
-    async def _take(self, resource: str, plugin: PluginClient) -> None:
-        self._current[resource] = plugin
-        await self._handler.connected(resource, plugin)
+    async def _connect(self, resource: str, plugin: PluginClient) -> None:
+        with contextlib.ExitStack() as undo:
+            undo.callback(plugin.close)
+            await _connected(plugin)
+            await self._registrations.take(resource, plugin)
+            undo.pop_all()
 
     async def _dial_and_follow(self, request: RegisterRequest, plugin: PluginClient) -> None:
         """A plugin that cannot be dialled is never heard of; the real one tries for 10 s."""
@@ -106,19 +98,14 @@ class PluginRegistry:
             self._followers.pop(plugin, None)
             plugin.close()
             return
-        await self._take(request.resource_name, plugin)
+        await self._registrations.take(request.resource_name, plugin)
         await self._follow(request.resource_name, plugin)
 
     async def _follow(self, resource: str, plugin: PluginClient) -> None:
         await plugin.follow(functools.partial(self._handler.told, resource))
         self._followers.pop(plugin, None)
         plugin.close()
-        current = self._current.get(resource)
-        if current is not None and (current is plugin or self._age.dials_before_it_answers):
-            # In a newer one, whichever stream of the resource ends: the plugin that registered last goes with it.
-            del self._current[resource]
-            current.close()
-            await self._handler.disconnected(resource)
+        await self._registrations.end(resource, plugin)
 
 
 class _Registration(RegistrationBase):
@@ -136,13 +123,10 @@ class _Registration(RegistrationBase):
 
 async def _connected(plugin: PluginClient) -> None:
     """Connects. The real kubelet waits 10 s for a missing socket; here it is told at once."""
-    with contextlib.ExitStack() as undo:
-        undo.callback(plugin.close)
-        try:
-            await plugin.connect()
-        except PluginError as error:
-            raise RegistrationRefusedError(f"failed to dial device plugin: {error}") from error
-        undo.pop_all()
+    try:
+        await plugin.connect()
+    except PluginError as error:
+        raise RegistrationRefusedError(f"failed to dial device plugin: {error}") from error
 
 
 def _check(request: RegisterRequest) -> None:

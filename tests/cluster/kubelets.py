@@ -16,13 +16,14 @@ import msgspec
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
-from harness import objects, waiting
+from harness import commands, objects, waiting
 from harness.cluster import Cluster
 from harness.node import ClusterNode
 from railside_proto import names
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
 from railside_sim import checkpoint
+from railside_sim.ages import AGES, Age
 from railside_sim.device import KubeletCrashedError
 from railside_sim.gpu_plugin import Asked, GpuPlugin
 from railside_sim.kubelet import EmbeddedKubelet
@@ -322,17 +323,6 @@ class Judged:
             await plugin.tell(self._lists[resource])
         await self.kubelet.offers(self._lists)
 
-    async def end_earlier_registration(self) -> None:
-        """Registers a second plugin for the resource, then ends the first; returns when nothing is allocatable."""
-        folder = self.kubelet.folder / names.DEVICE_PLUGINS
-        second = GpuPlugin(folder, self._lists[HCA], resource=HCA, socket="second.sock")
-        try:
-            await second.serve_and_register()
-            await self._plugins[HCA].end()
-            await self.kubelet.offers({HCA: {}})
-        finally:
-            await second.end()
-
     @property
     def _file(self) -> Path:
         return self.kubelet.folder / names.DEVICE_PLUGINS / names.KUBELET_CHECKPOINT
@@ -393,12 +383,19 @@ def _first(asked: Asked) -> list[str]:
     return [*asked.must_include, *free][: asked.size]
 
 
+def age_of_this_run() -> Age:
+    """The release of the kubelet that runs; KeyError for one that the embedded kubelet cannot be."""
+    release = commands.run("kubelet", "--version").rpartition("v")[2].strip()
+    return {age.release: age for age in AGES}[release]
+
+
 @asynccontextmanager
 async def embedded(policy: Policy, scope: Scope) -> AsyncIterator[Embedded]:
-    """An embedded kubelet of two NUMA nodes."""
+    """An embedded kubelet of two NUMA nodes, of the same release as the real one."""
     with tempfile.TemporaryDirectory(prefix="sim-") as name:
         rng = random.Random(1)  # noqa: S311 -- a repeatable choice
+        age = age_of_this_run()
         async with EmbeddedKubelet(
-            Path(name), read_node=StandInNodes().read, rng=rng, policy=policy, scope=scope
+            Path(name), read_node=StandInNodes().read, rng=rng, policy=policy, scope=scope, age=age
         ) as kubelet:
             yield Embedded(Path(name), kubelet)

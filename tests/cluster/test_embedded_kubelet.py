@@ -127,13 +127,6 @@ async def test_ended_pods_in_the_checkpoint(real: Real) -> None:
         assert [await each.forget() for each in kubelets] == [[1, 1, 1, 0], [1, 1, 1, 0]]
 
 
-async def test_the_last_registration_dies_with_any_stream(real: Real) -> None:
-    """When an earlier stream of a resource ends, the kubelet hangs up on the plugin that registered last."""
-    async with both(real) as kubelets:
-        for each in kubelets:
-            await each.end_earlier_registration()
-
-
 @asynccontextmanager
 async def both(real: Real) -> AsyncIterator[tuple[Judged, Judged]]:
     """The embedded kubelet and the real one, each with HCAs alone."""

@@ -14,7 +14,16 @@ from railside_proto.pb import deviceplugin_v1beta1_pb2 as plugin_pb
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationStub
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
-from railside_sim.ages import AGES, KUBELET_1_18, KUBELET_1_20, KUBELET_1_22, KUBELET_1_24, KUBELET_1_34, Age
+from railside_sim.ages import (
+    AGES,
+    KUBELET_1_18,
+    KUBELET_1_20,
+    KUBELET_1_22,
+    KUBELET_1_24,
+    KUBELET_1_34,
+    KUBELET_1_37,
+    Age,
+)
 from railside_sim.gpu_plugin import GpuPlugin
 from railside_sim.pods import PodRequest
 
@@ -76,7 +85,7 @@ async def test_preference(nodes: Nodes, age: Age) -> None:
 async def test_a_registration_is_taken_before_the_plugin_is_dialled(nodes: Nodes, age: Age) -> None:
     """Until 1.24 a plugin that nobody can reach registers all the same, and is never heard of."""
     node = await nodes.make(age=age)
-    await register_nobody(node)
+    await register(node, "nobody.sock")
     assert node.kubelet.node_status() == {}
     await node.offer("a0")
 
@@ -85,11 +94,11 @@ async def test_a_newer_kubelet_dials_first(nodes: Nodes) -> None:
     """A plugin that nobody can reach is refused."""
     node = await nodes.make()
     with pytest.raises(GRPCError, match="failed to dial device plugin"):
-        await register_nobody(node)
+        await register(node, "nobody.sock")
 
 
-async def register_nobody(node: SimNode) -> None:
-    request = plugin_pb.RegisterRequest(version=names.DEVICE_PLUGIN_API, endpoint="nobody.sock", resource_name=HCA)
+async def register(node: SimNode, socket: str) -> None:
+    request = plugin_pb.RegisterRequest(version=names.DEVICE_PLUGIN_API, endpoint=socket, resource_name=HCA)
     async with Channel(path=str(node.folder / names.DEVICE_PLUGINS / names.KUBELET_SOCKET)) as channel:
         await RegistrationStub(channel).Register(request)
 
@@ -118,14 +127,28 @@ class Mute(GpuPlugin):
         raise GRPCError(Status.UNIMPLEMENTED)
 
 
-@pytest.mark.parametrize("age", OLDER, ids=lambda age: age.release)
+@pytest.mark.parametrize("age", [*OLDER, KUBELET_1_37], ids=lambda age: age.release)
 async def test_an_earlier_stream_takes_only_itself_along(nodes: Nodes, age: Age) -> None:
-    """Until 1.24 a plugin that registered anew outlives the end of its predecessor's stream."""
+    """Until 1.24, and again in 1.37, a plugin that registered anew outlives its predecessor's stream."""
     node = await nodes.make(age=age)
     first = await node.offer("a0", socket="first.sock")
     await node.offer("b0", socket="second.sock")
     await first.end()
     await node.tell("b0 c0")
+    await node.run(PodRequest(name="pod"))
+
+
+async def test_a_path_that_is_connected_is_refused_for_good(nodes: Nodes) -> None:
+    """In 1.37 it is, even when its connection has ended; the last list stands, and another path is taken."""
+    node = await nodes.make(age=KUBELET_1_37)
+    first = await node.offer("a0", socket="one.sock")
+    with pytest.raises(GRPCError, match=r"device plugin already connected: .*/one\.sock"):
+        await register(node, "one.sock")
+    await first.end()
+    with pytest.raises(GRPCError, match=r"device plugin already connected: .*/one\.sock"):
+        await first.serve_and_register()
+    assert node.kubelet.status_of().allocatable == 1
+    await node.offer("a0 b0", socket="two.sock")
     await node.run(PodRequest(name="pod"))
 
 
