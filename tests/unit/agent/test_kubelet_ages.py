@@ -12,7 +12,16 @@ from tests.unit.agent.living_node import LivingNode, device_nodes, living_node
 from tests.unit.builders import LogLines
 
 from railside_proto.reasons import Code
-from railside_sim.ages import AGES, KUBELET_1_18, KUBELET_1_20, KUBELET_1_22, KUBELET_1_24, KUBELET_1_34, Age
+from railside_sim.ages import (
+    AGES,
+    KUBELET_1_18,
+    KUBELET_1_20,
+    KUBELET_1_22,
+    KUBELET_1_24,
+    KUBELET_1_34,
+    KUBELET_1_37,
+    Age,
+)
 from railside_sim.pods import Running
 
 LACKS = {
@@ -21,6 +30,7 @@ LACKS = {
     KUBELET_1_22: {Code.ALLOCATABLE_NOT_TOLD},
     KUBELET_1_24: set(),
     KUBELET_1_34: set(),
+    KUBELET_1_37: set(),
 }
 
 
