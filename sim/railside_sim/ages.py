@@ -36,6 +36,9 @@ class Age:
     refused and its connection forgotten, so that its end is not noticed and the path is refused for good
     (handler.go: connectClient; manager.go: PluginConnected).
     """
+    finds_restarted: bool = False
+    """Whether its start finds a container running that has been restarted before. 1.34 goes by any one of the
+    container's lives, which may be one that has ended (devicemanager: isContainerAlreadyRunning)."""
     keeps_sockets_alone: bool = True
     """Whether its start leaves other files than sockets in the plugins' folder (devicemanager: removeContents)."""
     writes_nodes: bool = True
@@ -65,6 +68,6 @@ KUBELET_1_24: Final = Age(
     release="1.24.17", tells=_LIST_AND_ALLOCATABLE, registers="at once", keeps_sockets_alone=False
 )
 KUBELET_1_34: Final = Age(release="1.34.4")
-KUBELET_1_37: Final = Age(release="1.37.2", registers="by path")
+KUBELET_1_37: Final = Age(release="1.37.2", registers="by path", finds_restarted=True)
 AGES: Final = (KUBELET_1_18, KUBELET_1_20, KUBELET_1_22, KUBELET_1_24, KUBELET_1_34, KUBELET_1_37)
 """The platform's document names 1.20 and 1.24; 1.22 lies between them, and 1.18 before all that it names."""

@@ -49,7 +49,7 @@ class EmbeddedKubelet:
         self._kubelet_dir = kubelet_dir
         self._rng = rng
         self._topology, self._age = (policy, scope, tuple(numa_nodes)), age
-        self._pods = NodePods(read_node)
+        self._pods = NodePods(read_node, finds_restarted=age.finds_restarted)
         self._pod_loop = asyncio.Lock()
         self._changes = asyncio.Condition()
         self._run = self._new_run()

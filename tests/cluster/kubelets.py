@@ -33,6 +33,7 @@ from railside_sim.pods import Failed, Outcome, Running
 from railside_sim.policies import Policy
 from railside_sim.stand_in_nodes import StandInNodes
 from railside_sim.topology_manager import Scope
+from test_document import end_first_process, main_container
 
 HCA, GPU = names.RESOURCE, names.GPU_RESOURCE
 REJECTED = "Pod was rejected: "
@@ -77,6 +78,12 @@ class Kubelet(Protocol):
     async def becomes(self, pod: str, outcome: str) -> bool:
         """Whether a pod, in the end, is so."""
 
+    async def outcome(self, pod: str) -> str:
+        """What has become of a pod by now."""
+
+    async def restart_container(self, pod: str) -> None:
+        """Ends the pod's one container; returns when it runs anew."""
+
     async def offers(self, lists: Lists) -> None:
         """Returns when all ids are allocatable."""
 
@@ -105,6 +112,12 @@ class Embedded:
 
     async def becomes(self, pod: str, outcome: str) -> bool:
         return _told(self._kubelet.pods[pod]) == outcome
+
+    async def outcome(self, pod: str) -> str:
+        return _told(self._kubelet.pods[pod])
+
+    async def restart_container(self, pod: str) -> None:
+        await self._kubelet.restart_container(pod)
 
     async def offers(self, lists: Lists) -> None:
         for resource, ids in lists.items():
@@ -169,6 +182,22 @@ class Real:
 
         await asyncio.to_thread(self._cluster.kubectl.wait, objects.Pod, self._name(pod), is_so)
         return True
+
+    async def outcome(self, pod: str) -> str:
+        return _phase(
+            await asyncio.to_thread(self._cluster.kubectl.wait, objects.Pod, self._name(pod), _is_decided)
+        )
+
+    async def restart_container(self, pod: str) -> None:
+        await asyncio.to_thread(self._restart_container, self._name(pod))
+
+    def _restart_container(self, name: str) -> None:
+        end_first_process(self._cluster.kubectl, name)
+
+        def has_restarted(seen: objects.Pod) -> bool:
+            return seen.running and main_container(seen).restart_count == 1
+
+        self._cluster.kubectl.wait(objects.Pod, name, has_restarted)
 
     async def offers(self, lists: Lists) -> None:
         wanted = {resource: str(len(ids)) for resource, ids in lists.items()}
@@ -250,7 +279,7 @@ def _container(container: ContainerSpec) -> dict[str, object]:
     return {
         "name": container.name,
         "image": "busybox",
-        "command": ["sleep", "100000"],
+        "command": ["sh", "-c", "trap exit TERM; sleep 100000 & wait"],
         "resources": {"limits": limits},
     }
 

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from harness.cluster import Cluster, MakeNode
-from kubelets import GPU, HCA, Judged, Lists, Real, embedded, judged, list_pods
+from kubelets import GPU, HCA, Judged, Lists, Real, age_of_this_run, embedded, judged, list_pods
+from railside_sim.ages import KUBELET_1_34, KUBELET_1_37
 from railside_sim.pod_spec import ContainerSpec, Pod
 from railside_sim.policies import Policy
 from railside_sim.topology_manager import Scope
@@ -119,6 +120,21 @@ async def test_restarts(real: Real) -> None:
             assert await each.kubelet.becomes("plain", "Running")
             assert not await each.restart(in_time=True, lists=GONE)
     assert "invalid memory address or nil pointer dereference" in real.log
+
+
+MAY_BECOME = {KUBELET_1_34: {"Running", LATE}, KUBELET_1_37: {"Running"}}
+"""Which of a container's lives 1.34 looks at is left to chance."""
+
+
+async def test_a_restarted_container_and_a_late_plugin(real: Real) -> None:
+    """A container that has been restarted and runs may cost its pod's life in 1.34, and never in 1.37."""
+    async with both(real) as kubelets:
+        for each in kubelets:
+            await each.admit(pod("again", asks(hca=1)))
+            await each.kubelet.restart_container("again")
+            assert await each.restart(in_time=False)
+            await each.admit(pod("after", asks(hca=1)))
+            assert await each.kubelet.outcome("again") in MAY_BECOME[age_of_this_run()]
 
 
 async def test_ended_pods_in_the_checkpoint(real: Real) -> None:
