@@ -34,8 +34,9 @@ class PodBooks(Protocol):
 class DeviceMemory:
     """The memory of one start of the kubelet: ``read`` the checkpoint first."""
 
-    def __init__(self, file: Path, pods: PodBooks) -> None:
+    def __init__(self, file: Path, pods: PodBooks, *, by_node: bool = True) -> None:
         self._file = file
+        self._by_node = by_node
         self._writing = asyncio.Lock()
         self._allocated: dict[str, set[str]] = {}
         self._reusable: tuple[str, dict[str, Ids]] = ("", {})
@@ -55,7 +56,8 @@ class DeviceMemory:
         """Writes the checkpoint as things are now."""
         async with self._writing:
             healthy = {resource: sorted(ids) for resource, ids in self.lists.registered().items()}
-            await asyncio.to_thread(checkpoint.write, self._file, tuple(self.held), healthy)
+            entries = tuple(self.held)
+            await asyncio.to_thread(checkpoint.write, self._file, entries, healthy, by_node=self._by_node)
 
     def purge(self) -> None:
         """Forgets pods that have ended, and then, with them, ids that are in flight for a pod of now."""

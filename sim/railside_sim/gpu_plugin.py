@@ -112,6 +112,10 @@ class GpuPlugin(DevicePluginBase):
         """Listens on its socket, which must not be taken, and registers. Raises OSError, GRPCError."""
         self._server = MortalServer([self])
         await self._server.serve(self._socket)
+        await self.register()
+
+    async def register(self) -> None:
+        """Registers, served or not. Raises OSError, GRPCError."""
         request = pb.RegisterRequest(
             version=names.DEVICE_PLUGIN_API,
             endpoint=self._socket.name,

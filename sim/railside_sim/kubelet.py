@@ -1,6 +1,6 @@
 """An embedded kubelet: real sockets, the device plugin API, and pods that come, go and restart.
 
-It answers for what a plugin would live through with the real one (1.34, one node), and for the scheduler's count
+It answers for what a plugin would live through with the real one (1.34 or older), and for the scheduler's count
 before it. It must not know any plugin, nor poll: whoever waits uses ``until``, and retries come when told.
 """
 
@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from railside_proto import names
+from railside_sim.ages import KUBELET_1_34, Age
 from railside_sim.chance import Chance, Luck
 from railside_sim.device import KubeletCrashedError, ListedDevice
 from railside_sim.kubelet_run import KubeletRun
@@ -31,8 +32,8 @@ class EmbeddedKubelet:
     """One node's kubelet in ``kubelet_dir``. Use as ``async with``, or ``start`` and ``stop``.
 
     ``read_node`` says what device node is at a path, ``rng`` makes the choices that the real one makes at random
-    (where there is a ``chance``, that does), ``numa_nodes`` are those it knows, ``policy`` and ``scope`` are
-    topologyManagerPolicy and -Scope.
+    (where there is a ``chance``, that does), ``numa_nodes`` are those it knows, ``policy`` and ``scope`` are its
+    topologyManagerPolicy and -Scope, ``age`` is its release.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class EmbeddedKubelet:
         policy: Policy = "best-effort",
         scope: Scope = "container",
         chance: Chance | None = None,
+        age: Age = KUBELET_1_34,
     ) -> None:
         self._kubelet_dir = kubelet_dir
         self._chance = chance or Luck(rng)
-        self._topology = (policy, scope, tuple(numa_nodes))
-        self._pods = NodePods(read_node)
+        self._topology, self._age = (policy, scope, tuple(numa_nodes)), age
+        self._pods = NodePods(read_node, finds_restarted=age.finds_restarted)
         self._pod_loop = asyncio.Lock()
         self._changes = asyncio.Condition()
         self._run = self._new_run()
@@ -182,7 +184,7 @@ class EmbeddedKubelet:
         await self._notify()
 
     def _new_run(self) -> KubeletRun:
-        return KubeletRun(self._kubelet_dir, self._pods, self._chance, self._topology, self._notify)
+        return KubeletRun(self._kubelet_dir, self._pods, self._chance, self._topology, self._notify, self._age)
 
     async def _readmit(self) -> dict[str, Failed]:
         killed = {}

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from railside_proto import names
+from railside_sim.ages import Age
 from railside_sim.chance import Chance
 from railside_sim.device import ListedDevice
 from railside_sim.device_manager import DeviceManager
@@ -31,17 +32,18 @@ class KubeletRun:
         chance: Chance,
         topology: tuple[Policy, Scope, tuple[int, ...]],
         changed: Callable[[], Awaitable[None]],
+        age: Age,
     ) -> None:
         folder = kubelet_dir / names.DEVICE_PLUGINS
         self._changed = changed
         self._socket = kubelet_dir / names.POD_RESOURCES / names.KUBELET_SOCKET
-        self.memory = DeviceMemory(folder / names.KUBELET_CHECKPOINT, pods)
+        self.memory = DeviceMemory(folder / names.KUBELET_CHECKPOINT, pods, by_node=age.writes_nodes)
         self.devices = DeviceManager(self.memory, chance)
         policy, scope, numa_nodes = topology
         hints = HintProvider(self.memory, numa_nodes)
         self.topology = TopologyManager(policy, scope, numa_nodes, hints, self.devices)
-        self._registry = PluginRegistry(folder, self)
-        self._pod_resources = MortalServer([PodResources(self.memory, pods)])
+        self._registry = PluginRegistry(folder, self, age)
+        self._pod_resources = MortalServer([PodResources(self.memory, pods, age)])
 
     async def start(self) -> None:
         """Takes over the checkpoint, deletes all sockets in device-plugins, and serves. Raises OSError."""

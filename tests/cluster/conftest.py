@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ground import Ground, ground
+from harness import commands
 from harness.cluster import Cluster, MakeNode
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
@@ -29,6 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
+
+
+def pytest_report_header() -> str | None:
+    """Say which Kubernetes runs."""
+    if Places.of_this_run() is None:
+        return None
+    return f"cluster: {commands.run('kubelet', '--version').strip()}"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -147,17 +147,6 @@ class Judged:
             await plugin.tell(self._lists[resource], sick=sick)
         return await self.kubelet.offers(_healthy(self._lists, sick))
 
-    async def end_earlier_registration(self) -> None:
-        """Registers a second plugin for the resource, then ends the first; returns when nothing is allocatable."""
-        folder = self.kubelet.folder / names.DEVICE_PLUGINS
-        second = GpuPlugin(folder, self._lists[HCA], resource=HCA, socket="second.sock")
-        try:
-            await second.serve_and_register()
-            await self._plugins[HCA].end()
-            await self.kubelet.offers({HCA: 0})
-        finally:
-            await second.end()
-
     @property
     def _file(self) -> Path:
         return self.kubelet.folder / names.DEVICE_PLUGINS / names.KUBELET_CHECKPOINT

@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
+from harness import commands
 from railside_proto import names
+from railside_sim.ages import AGES, Age
 from railside_sim.chance import Chance
 from railside_sim.device import KubeletCrashedError
 from railside_sim.gpu_plugin import Nodes
@@ -52,6 +54,12 @@ class Kubelet(Protocol):
 
     async def becomes(self, pod: str, outcome: str) -> bool:
         """Whether a pod, in the end, is so."""
+
+    async def outcome(self, pod: str) -> str:
+        """What has become of a pod by now."""
+
+    async def restart_container(self, pod: str) -> None:
+        """Ends the pod's one container; returns when it runs anew."""
 
     async def offers(self, healthy: Mapping[str, int]) -> Status:
         """Returns, when as many ids are allocatable, what the node's status says of these resources."""
@@ -93,6 +101,12 @@ class Embedded:
     async def becomes(self, pod: str, outcome: str) -> bool:
         return _told(self._kubelet.pods[pod]) == outcome
 
+    async def outcome(self, pod: str) -> str:
+        return _told(self._kubelet.pods[pod])
+
+    async def restart_container(self, pod: str) -> None:
+        await self._kubelet.restart_container(pod)
+
     async def offers(self, healthy: Mapping[str, int]) -> Status:
         for resource, count in healthy.items():
             await self._kubelet.until(lambda: self._kubelet.status_of(resource).allocatable == count)  # noqa: B023 -- awaited here
@@ -125,11 +139,17 @@ def _told(outcome: Outcome) -> str:
             return f"Pending: {reason}"
 
 
+def age_of_this_run() -> Age:
+    """The release of the kubelet that runs; KeyError for one that the embedded kubelet cannot be."""
+    release = commands.run("kubelet", "--version").rpartition("v")[2].strip()
+    return {age.release: age for age in AGES}[release]
+
+
 @asynccontextmanager
 async def embedded(
     policy: Policy, scope: Scope, *, numa: int = 2, chance: Chance | None = None
 ) -> AsyncIterator[Embedded]:
-    """An embedded kubelet of ``numa`` NUMA nodes."""
+    """An embedded kubelet of ``numa`` NUMA nodes, of the same release as the real one."""
     with tempfile.TemporaryDirectory(prefix="sim-") as name:
         async with EmbeddedKubelet(
             Path(name),
@@ -139,5 +159,6 @@ async def embedded(
             policy=policy,
             scope=scope,
             chance=chance,
+            age=age_of_this_run(),
         ) as kubelet:
             yield Embedded(Path(name), kubelet)

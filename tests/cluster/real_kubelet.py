@@ -17,6 +17,7 @@ from pod_resources import list_pods
 from railside_proto import names
 from railside_sim.pod_spec import ContainerSpec, Pod
 from railside_sim.pods import ResourceStatus
+from test_document import end_first_process, main_container
 
 REJECTED = "Pod was rejected: "
 _LABEL = "kubelets/node"
@@ -87,6 +88,18 @@ class Real:
 
         await asyncio.to_thread(self._kubectl.wait, objects.Pod, self._name(pod), is_so)
         return True
+
+    async def outcome(self, pod: str) -> str:
+        return _phase(await asyncio.to_thread(self._kubectl.wait, objects.Pod, self._name(pod), _is_decided))
+
+    async def restart_container(self, pod: str) -> None:
+        await asyncio.to_thread(self._restart_container, self._name(pod))
+
+    def _restart_container(self, name: str) -> None:
+        end_first_process(self._kubectl, name)
+        self._kubectl.wait(
+            objects.Pod, name, lambda seen: seen.running and main_container(seen).restart_count == 1
+        )
 
     async def offers(self, healthy: Mapping[str, int]) -> Status:
         wanted = {resource: str(count) for resource, count in healthy.items()}

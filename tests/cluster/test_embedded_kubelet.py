@@ -11,8 +11,9 @@ import pytest
 
 from harness.cluster import Cluster, MakeNode
 from judged import Judged, judged
-from kubelets import GPU, HCA, Lists, embedded
+from kubelets import GPU, HCA, Lists, age_of_this_run, embedded
 from pod_resources import list_pods
+from railside_sim.ages import KUBELET_1_34, KUBELET_1_37
 from railside_sim.pod_spec import ContainerSpec, Pod
 from railside_sim.policies import Policy
 from railside_sim.topology_manager import Scope
@@ -134,6 +135,21 @@ async def test_restarts(real: Real) -> None:
     assert "invalid memory address or nil pointer dereference" in real.log.read_text(errors="replace")
 
 
+MAY_BECOME = {KUBELET_1_34: {"Running", LATE}, KUBELET_1_37: {"Running"}}
+"""Which of a container's lives 1.34 looks at is left to chance."""
+
+
+async def test_a_restarted_container_and_a_late_plugin(real: Real) -> None:
+    """A container that has been restarted and runs may cost its pod's life in 1.34, and never in 1.37."""
+    async with both(real) as kubelets:
+        for each in kubelets:
+            await each.admit(pod("again", asks(hca=1)))
+            await each.kubelet.restart_container("again")
+            assert await each.restart(in_time=False)
+            await each.admit(pod("after", asks(hca=1)))
+            assert await each.kubelet.outcome("again") in MAY_BECOME[age_of_this_run()]
+
+
 async def test_ended_pods_in_the_checkpoint(real: Real) -> None:
     """An ended pod stays in the file after a List, and goes with the next writing of it."""
     async with both(real) as kubelets:
@@ -157,13 +173,6 @@ async def test_nothing_of_what_is_sick_is_refused(real: Real) -> None:
         for each in kubelets:
             await each.fall_ill(LISTS[HCA])
             assert (await each.admit(pod("nothing", asks(hca=0)))).outcome == LATE
-
-
-async def test_the_last_registration_dies_with_any_stream(real: Real) -> None:
-    """When an earlier stream of a resource ends, the kubelet hangs up on the plugin that registered last."""
-    async with both(real) as kubelets:
-        for each in kubelets:
-            await each.end_earlier_registration()
 
 
 @asynccontextmanager

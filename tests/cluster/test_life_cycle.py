@@ -222,3 +222,11 @@ def listened_to(agent: InstalledAgent) -> bool:
         return bool(agent.pool()["registration"]["streams"])
     except Exception:  # noqa: BLE001 -- it may be on its way up
         return False
+
+
+def test_a_kubelet_of_today_lacks_nothing(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """The real kubelet tells and asks all that the agent can use, by what it has done with a pod or more."""
+    with running(kubectl, "holder"):
+        waiting.until(lambda: agent.status()["kubeletAllocatable"] is not None, "its own account", timeout_s=90)
+
+    assert agent.status()["kubeletLacks"] == []

@@ -31,8 +31,8 @@ The fifth law is one for the plugin's own calls, which the kit does not see. A L
 devices that it is dealing, and the next pod may get them too.
 
 The last column has the tests in `tests/cluster` that do the harm to the real kubelet and containerd with a plugin
-that breaks the law: `tests/cluster/run tests/cluster/FILE.py` runs one of their files. What comes by chance is left
-to it in `proof_harms.py`, which no other run takes in and which tells how often it came.
+that breaks the law: `tests/cluster/run tests/cluster/FILE.py` runs one of their files. What comes by chance is
+left to it in `proof_harms.py`, which no other run takes in and which tells how often it came.
 
 ## What was seen
 

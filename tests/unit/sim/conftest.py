@@ -12,6 +12,7 @@ from grpclib.client import Channel
 from railside_proto import names
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
+from railside_sim.ages import KUBELET_1_34, Age
 from railside_sim.chance import Chance
 from railside_sim.checkpoint import Kept, read
 from railside_sim.gpu_plugin import GpuPlugin, Preference
@@ -176,6 +177,7 @@ class Nodes:
         scope: Scope = "container",
         seed: int = 1,
         chance: Chance | None = None,
+        age: Age = KUBELET_1_34,
     ) -> SimNode:
         kubelet = EmbeddedKubelet(
             self._folder,
@@ -184,6 +186,7 @@ class Nodes:
             policy=policy,
             scope=scope,
             chance=chance,
+            age=age,
         )
         await self._stack.enter_async_context(kubelet)
         node = SimNode(self._folder, kubelet)
