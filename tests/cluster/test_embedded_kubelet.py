@@ -59,7 +59,7 @@ CONFIGURATIONS: tuple[tuple[Policy, Scope, tuple[str, ...]], ...] = (
 )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 async def test_pods_of_every_shape(node: MakeNode, cluster: Cluster) -> None:
     """Under each policy, pods get ids of the same nodes by the same calls, or the same words of refusal."""
     nodes = [node(numa=2, policy=policy, scope=scope) for policy, scope, _ in CONFIGURATIONS]
