@@ -71,11 +71,14 @@ class PodResources:
         """What this kubelet cannot tell, by its last answers."""
 
     async def run(self) -> Never:
-        """Ask again and again, when it is calm, never more often than the least pause allows."""
+        """Ask again and again, when it is calm, never more often than the least pause allows.
+
+        As often as that where the last asking gave nothing: a kubelet that restarts would be unknown for long.
+        """
         while True:
             await self._calm()
-            self._say(await self._problem_of_asking())
-            await asyncio.sleep(self._pause_seconds)
+            self._say(problem := await self._problem_of_asking())
+            await asyncio.sleep(self._pause_seconds if problem is None else LEAST_PAUSE_SECONDS)
 
     async def _calm(self) -> None:
         loop = asyncio.get_running_loop()

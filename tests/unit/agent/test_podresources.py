@@ -129,6 +129,24 @@ async def test_it_is_asked_seldom(
 
 
 @pytest.mark.looptime
+async def test_an_asking_that_gave_nothing_is_soon_made_up_for(
+    kubelet: _Kubelet, kubelet_dir: Path, written: LogLines
+) -> None:
+    """A kubelet that has just started is asked again after the least pause, and then as seldom as is set."""
+    resources = PodResources(kubelet_dir, written.log, busy=_Calls(), pause_seconds=5 * LEAST_PAUSE_SECONDS)
+    kubelet.answer = pb.ListPodResourcesResponse()
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        await _problem(resources)
+        kubelet.answer = pb.ListPodResourcesResponse(pod_resources=[pb.PodResources(name="agent")])
+        while len(kubelet.lists) < 3:
+            kubelet.asked.clear()
+            await kubelet.asked.wait()
+    first, second, third = kubelet.lists
+    assert LEAST_PAUSE_SECONDS <= second - first < 2 * LEAST_PAUSE_SECONDS
+    assert third - second >= 5 * LEAST_PAUSE_SECONDS
+
+
+@pytest.mark.looptime
 async def test_it_is_never_asked_while_a_container_is_being_dealt(
     kubelet: _Kubelet, resources: PodResources, calls: _Calls
 ) -> None:
