@@ -6,7 +6,8 @@ the tests: ``tests/cluster/run tests/cluster/proof_nearest.py``. It must not dem
 
 import asyncio
 import datetime as dt
-from collections.abc import AsyncIterator, Iterator
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from harness.objects import Node
 from installed_agent import HARDWARE, REPOSITORY, LaidOutMachine, installed_agent, lay_out_machine
 from railside_proto.names import GPU_RESOURCE, MODE_LABEL, RESOURCE
 from railside_sim.gpu_plugin import GpuPlugin
-from traffic import ROOM, seeded
+from traffic import ROOM
 
 PAIRS: Final = 100
 """So many pairs an oracle must have been able to make, for each row of the table."""
@@ -52,10 +53,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 @pytest.fixture(scope="module")
-def rows() -> Iterator[list[Row]]:
-    """The table, written when all is measured, or as much as was."""
+def rows(tell: Callable[[str], None]) -> Iterator[list[Row]]:
+    """The table, told and written when all is measured, or as much as was."""
     found: list[Row] = []
     yield found
+    for row in found:
+        tell(row.text)
     RESULT.parent.mkdir(exist_ok=True)
     today = dt.datetime.now(dt.UTC).date().isoformat()
     RESULT.write_bytes(msgspec.json.format(msgspec.json.encode({"on": today, "rows": found})))
@@ -66,19 +69,18 @@ def rows() -> Iterator[list[Row]]:
 @pytest.mark.parametrize("gpus", GPU_CHOOSERS)
 @pytest.mark.parametrize("hcas", [CHANCE, ALLOCATE, START])
 async def test_who_chooses(
-    cluster: Cluster, kubectl: Kubectl, rows: list[Row], hcas: str, gpus: str, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, kubectl: Kubectl, rows: list[Row], hcas: str, gpus: str, seed: int
 ) -> None:
     """No HCA is in two hands, whoever chooses; chosen at each start, it is as near as an oracle would have it."""
     async with dealing(cluster, hcas, gpus) as (plugins, dealer):
-        node = BusyNode(kubectl, plugins, dealer, seeded(capsys))
+        chance = random.Random(f"{seed} {hcas} {gpus}")  # noqa: S311 -- told, to be drawn again
+        node = BusyNode(kubectl, plugins, dealer, chance)
         while node.count()["possible"] < PAIRS:
             await asyncio.to_thread(node.step)
         await asyncio.to_thread(node.clear)
     count = node.count()
     row = Row(hcas=hcas, gpus=gpus, asked=count["gpus"], paired=count["paired"], possible=count["possible"])
     rows.append(row)
-    with capsys.disabled():
-        print(f"\n{row.text}")  # noqa: T201 -- what it is run for
 
     assert node.problems == []
     assert hcas != START or node.short == []

@@ -6,6 +6,7 @@ becomes of HCAs that fall ill.
 """
 
 import asyncio
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -23,7 +24,7 @@ from looking_inside import inside
 from nearness import paired, possible
 from railside_proto.names import GPU_RESOURCE, MODE_LABEL
 from test_document import remove
-from traffic import ROOM, Ask, Shape, manifest, seeded
+from traffic import ROOM, Ask, Shape, manifest
 
 STEPS = 6
 
@@ -40,13 +41,14 @@ def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chooser", GPU_CHOOSERS)
 async def test_every_start_is_as_near_as_can_be(
-    agent: InstalledAgent, kubectl: Kubectl, chooser: str, capsys: pytest.CaptureFixture[str]
+    agent: InstalledAgent, kubectl: Kubectl, chooser: str, seed: int
 ) -> None:
     """As many GPUs as an oracle could pair at that start have an HCA at PIX or PXB, whoever chose them (B-DP-48).
 
     No HCA is in two hands, and inside each container is what the books say, and no other (B-DP-50).
     """
-    node = BusyNode(kubectl, plugin_folder(agent.node), Agent(agent), seeded(capsys))
+    chance = random.Random(f"{seed} {chooser}")  # noqa: S311 -- told, to be drawn again
+    node = BusyNode(kubectl, plugin_folder(agent.node), Agent(agent), chance)
     async with gpus_beside(agent.node, chooser):
         await asyncio.to_thread(await_gpus, agent, ROOM)
         try:

@@ -4,31 +4,17 @@ It answers for what is asked of a node. It must not know what is given.
 """
 
 import itertools
-import os
 import random
-import sys
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import pytest
 
 from looking_inside import SAYS
 from railside_proto.names import GPU_RESOURCE, RESOURCE
 
 ROOM: Final = 8
 """GPUs and HCAs of the machine."""
-
-SEED: Final = "RAILSIDE_TRAFFIC_SEED"
-"""In the environment: the same pods come and go again. What the kubelet draws is its own."""
-
-
-def seeded(capsys: pytest.CaptureFixture[str]) -> random.Random:
-    """A source of chance; its seed is told whatever comes of it."""
-    seed = int(os.environ.get(SEED) or random.SystemRandom().randrange(10**9))
-    with capsys.disabled():
-        sys.stdout.write(f"{SEED}={seed} ")
-    return random.Random(seed)  # noqa: S311 -- to be played again
 
 
 class Ask(NamedTuple):
