@@ -27,6 +27,8 @@ from railside_proto.names import (
 from railside_sim import checkpoint
 from railside_sim.gpu_plugin import GpuPlugin, Preference
 
+NOTED = "Processed device updates for resource"
+REFUSED = "Pod admission denied"
 CRASH = "panic: runtime error: invalid memory address or nil pointer dereference"
 
 DEAF = ("sleep", "100000")
@@ -41,12 +43,11 @@ class Ground:
 
     def __init__(self, cluster: Cluster, node: ClusterNode, loop: Loop) -> None:
         self.kubectl = cluster.kubectl
+        self._api_server = cluster.control_plane.api_server
         self.node = node
         self.folder = Path(f"/proc/{node.namespaces.first_pid}/root") / KUBELET_DIR.lstrip("/")
         self._loop = loop
         self._plugins: list[Careless] = []
-
-    # Plugins
 
     def plugin(
         self,
@@ -90,25 +91,38 @@ class Ground:
     def _kept(self) -> checkpoint.Kept:
         return checkpoint.read(self.folder / DEVICE_PLUGINS / KUBELET_CHECKPOINT)
 
-    # The kubelet
+    def restart_kubelet(self, *, list_comes: Callable[[], None] | None) -> bool:
+        """Start another kubelet; whether it gets as far as to its pods.
 
-    def restart_kubelet(self, *, meanwhile: Callable[[], None]) -> bool:
-        """Start another kubelet, do something as soon as it can be registered at; whether it gets to its pods."""
+        A list that comes is there before the kubelet learns of its pods. On a calm node a plugin has 1.2 s for
+        that, and on a busy one anything.
+        """
         self.node.kubelet.stop()
-        return self._start_kubelet(meanwhile)
+        return self._start_kubelet(list_comes)
 
-    def boot(self, *, meanwhile: Callable[[], None]) -> bool:
+    def boot(self, *, list_comes: Callable[[], None]) -> bool:
         """Start a node that has lost its power; otherwise the same."""
         self.node.containerd.start()
-        return self._start_kubelet(meanwhile)
+        return self._start_kubelet(list_comes)
 
-    def _start_kubelet(self, meanwhile: Callable[[], None]) -> bool:
+    def _start_kubelet(self, list_comes: Callable[[], None] | None) -> bool:
         socket = self.folder / DEVICE_PLUGINS / KUBELET_SOCKET
         socket.unlink()
-        self.node.kubelet.launch()
-        waiting.until(socket.exists, "the new kubelet's socket")
-        meanwhile()
+        with self._api_server.paused():
+            self.node.kubelet.launch()
+            waiting.until(socket.exists, "the new kubelet's socket")
+            if list_comes is not None:
+                noted = self._lists_noted()
+                list_comes()
+                waiting.until(lambda: self._lists_noted() > noted, "the kubelet to take note of the list")
         return self._lives()
+
+    def _lists_noted(self) -> int:
+        """How often the kubelet has taken note of a list: its checkpoint does not tell where one is the same."""
+        return self._log().count(NOTED)
+
+    def _log(self) -> str:
+        return self.node.kubelet.log.read_text(errors="replace")
 
     def _lives(self) -> bool:
         """Whether the kubelet admits its pods again; it ends where it does not."""
@@ -123,15 +137,17 @@ class Ground:
         """What PodResources List names: nothing before the kubelet has admitted its pods."""
         return set(self._loop.run(list_pods(self.folder)))
 
+    def refusals(self) -> int:
+        """How often it has refused a pod, before the API server hears of it."""
+        return self._log().count(REFUSED)
+
     def await_crash(self) -> None:
         """Return when the kubelet has ended."""
         waiting.until(lambda: not self.node.kubelet.running, "the kubelet to crash")
 
     def crashes(self) -> int:
         """How often it has crashed on an id that is missing."""
-        return self.node.kubelet.log.read_text(errors="replace").count(CRASH)
-
-    # Pods
+        return self._log().count(CRASH)
 
     def ask(self, *manifests: Mapping[str, object]) -> None:
         """Create pods."""

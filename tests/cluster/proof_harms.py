@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from ground import DEAF, Ground
+from ground import DEAF, Ground, status
 from railside_proto.names import GPU_RESOURCE
 from test_harm_listing import deal_behind_an_end
 
@@ -22,6 +22,10 @@ MAX_CONTROLS = 30
 A_BATCH = 8
 FEW, MANY = 40, 80
 """Pods: so many are looked at in any case, and so many at most until both orders were seen."""
+
+RESTARTED = 16
+ONCE = ("sh", "-c", "test -e /kept/ran || { touch /kept/ran; exit 1; }; sleep 100000")
+"""Ends at its first start, and runs at the second."""
 
 WHO = "WHOSE_WORD"
 TELLS = ("sh", "-c", f"echo ${WHO}; trap 'exit 0' TERM; sleep 100000 & wait")
@@ -62,6 +66,23 @@ def dealt_twice(on: Ground, *, lists: bool) -> bool:
     twice = on.held("second") == on.held("third")
     on.clear()
     return twice
+
+
+def test_a_container_that_has_restarted_once(on: Ground, say: Say) -> None:
+    """Law 3: a late plugin kills a pod or not: the kubelet looks at its ended container, or at the running one."""
+    plugin = on.plugin({f"h{number}": 0 for number in range(RESTARTED)})
+    pods = [f"restarted-{number}" for number in range(RESTARTED)]
+    on.ask(*(on.pod(name, *ONCE) for name in pods))
+    for name in pods:
+        on.becomes(name, lambda pod: pod.running and status(pod).restart_count == 1)
+    before = on.refusals()
+    plugin.end()
+
+    assert on.restart_kubelet(list_comes=None)
+    refused = on.refusals() - before
+
+    say(f"{refused} of {RESTARTED} pods whose container had restarted once were killed")
+    assert 0 < refused < RESTARTED
 
 
 def test_two_plugins_of_one_container(on: Ground, say: Say) -> None:

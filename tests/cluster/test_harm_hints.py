@@ -42,7 +42,7 @@ def test_hints_that_come_to_held_ids(on: Ground) -> None:
     assert outcome(on, "holder", 2) == "h0,h1"
 
     plugin.tell({"h0": 0, "h1": 1, "h2": 0, "h3": 1})
-    assert on.restart_kubelet(meanwhile=plugin.register)
+    assert on.restart_kubelet(list_comes=plugin.register)
     on.start(on.pod("later"))
     kept = on.node.settings.policy == "best-effort"
     after = on.becomes("holder", lambda pod: kept or pod.status.phase == "Failed")

@@ -24,12 +24,12 @@ def test_a_held_id_that_is_gone_crashes_the_kubelet_at_every_start(on: Ground) -
     crashes = on.crashes()
 
     plugin.tell({"other": 0})
-    lived = [on.restart_kubelet(meanwhile=plugin.register) for _ in range(CRASHES)]
+    lived = [on.restart_kubelet(list_comes=plugin.register) for _ in range(CRASHES)]
 
     assert lived == [False] * CRASHES
     assert on.crashes() == crashes + CRASHES
     plugin.tell({"held": 0, "other": 0}, sick={"held"})
-    assert on.restart_kubelet(meanwhile=plugin.register)
+    assert on.restart_kubelet(list_comes=plugin.register)
     after = on.becomes("holder", lambda pod: pod.running)
     assert status(before).container_id == status(after).container_id
 
@@ -64,7 +64,7 @@ def test_a_foreign_id_that_nobody_adopts(on: Ground) -> None:
     crashes = on.crashes()
 
     assert on.devices_inside("leftover") == on.devices_inside("newcomer")
-    assert not on.restart_kubelet(meanwhile=successor.register)
+    assert not on.restart_kubelet(list_comes=successor.register)
     assert on.crashes() == crashes + 1
 
 
@@ -79,5 +79,5 @@ def test_a_plugin_that_believes_the_list_of_pods_at_a_start(on: Ground) -> None:
         plugin.tell({"other": 0} if "holder" not in on.pods_listed() else {"held": 0, "other": 0})
         plugin.register()
 
-    assert not on.restart_kubelet(meanwhile=drops_what_nobody_is_said_to_hold)
+    assert not on.restart_kubelet(list_comes=drops_what_nobody_is_said_to_hold)
     assert on.crashes() == crashes + 1

@@ -54,7 +54,7 @@ def test_a_boot_that_finds_the_hcas_in_another_order(on: Ground) -> None:
 
     on.node.lose_power()
     renumber(*hcas, swap=True)
-    assert on.boot(meanwhile=plugin.register)
+    assert on.boot(list_comes=plugin.register)
     for pod in pods:
         on.becomes(pod, started_again)
 

@@ -28,11 +28,11 @@ UNPLAYED: Final = {5: "Nobody lists the kubelet's pods while it deals devices"}
 
 _TAIL: Final = """
 The fifth law is one for the plugin's own calls, which the kit does not see. A List lets the kubelet forget the
-devices that it is dealing, and the next pod may get them too; `proof_harms.py`, which no other test run takes in,
-leaves that to the kubelet's own choice until it comes.
+devices that it is dealing, and the next pod may get them too.
 
 The last column has the tests in `tests/cluster` that do the harm to the real kubelet and containerd with a plugin
-that breaks the law: `tests/cluster/run tests/cluster/FILE.py` runs one of their files.
+that breaks the law: `tests/cluster/run tests/cluster/FILE.py` runs one of their files. What comes by chance is
+left to it in `proof_harms.py`, which no other run takes in and which tells how often it came.
 
 ## What was seen
 

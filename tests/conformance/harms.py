@@ -32,7 +32,10 @@ HARMS: Final[Mapping[int, tuple[Shown, ...]]] = {
         "an_id_that_goes_while_the_kubelet_asks_for_it_crashes_it",
     ),
     2: _in("test_harm_missing_ids", "a_foreign_id_that_nobody_adopts"),
-    3: _in("test_harm_restarts", "a_plugin_that_comes_late", "held_ids_that_are_unhealthy_at_a_restart"),
+    3: (
+        *_in("test_harm_restarts", "a_plugin_that_comes_late", "held_ids_that_are_unhealthy_at_a_restart"),
+        *_in("proof_harms", "a_container_that_has_restarted_once"),
+    ),
     4: _in("test_harm_hints", "a_bare_id_beside_hinted_ones", "hints_that_come_to_held_ids"),
     5: (
         *_in("test_harm_listing", "pods_are_listed_while_one_is_dealt_its_hca"),

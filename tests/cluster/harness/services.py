@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +80,15 @@ class Service:
     def stop(self) -> None:
         """Ask the program to end; return when it is gone."""
         self._end(signal.SIGTERM)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """The program stands still; who talks to it waits."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def restart(self, *, graceful: bool = False) -> None:
         """Kill or stop the program and start it again; return when it serves."""
