@@ -4,6 +4,7 @@ It answers for the kubelet's own word, and for the file in which times are kept.
 """
 
 import asyncio
+import datetime as dt
 import json
 import statistics
 import time
@@ -49,10 +50,12 @@ class Moments:
         self._taken.setdefault(what, []).append(round(seconds, 3))
 
     def keep(self) -> str:
-        """Write them down; what there is now, for people."""
-        before = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+        """Write them down; what this run has taken, for people."""
+        before = json.loads(KEPT.read_text(encoding="utf-8"))["seconds"] if KEPT.exists() else {}
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        kept = {"on": today, "seconds": {**before, **self._taken}}
         KEPT.parent.mkdir(parents=True, exist_ok=True)
-        KEPT.write_text(json.dumps({**before, **self._taken}, indent=1) + "\n", encoding="utf-8")
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         return "\n".join(_line(what, seconds) for what, seconds in self._taken.items())
 
 
