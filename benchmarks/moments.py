@@ -36,7 +36,7 @@ def section(moments: Moments) -> Iterator[str]:
     yield "## On the real kubelet\n"
     yield f"Taken on {moments.on} by `make proof-restarts`, with kubelet, containerd and all else of Kubernetes"
     yield "beside the agent on the same two cores, and the agent as its DaemonSet installs it. *Allocatable* is"
-    yield "what the kubelet itself says (PodResources); the API server's node follows when the kubelet next tells it.\n"
+    yield "what the kubelet itself says (PodResources); the API server's node follows when it is told next.\n"
     yield "| from, to | times | median | longest |"
     yield "| --- | --: | --: | --: |"
     for what, seconds in moments.seconds.items():
