@@ -231,20 +231,21 @@ async def test_events_are_seen_and_counted(agent: InstalledAgent, kubectl: Kubec
             for _ in range(3):
                 teller.tell(Saying(about=about_node, reason="NoActivePort", message="mlx5_1 has no active port"))
             teller.tell(Saying(about=about_pod, reason="HcaGone", message="mlx5_1 is gone", type="Warning"))
-            await asyncio.to_thread(await_event, kubectl, "NoActivePort", 3)
-            await asyncio.to_thread(await_event, kubectl, "HcaGone", 1)
+            await asyncio.to_thread(await_event, kubectl, about_node, "NoActivePort", 3)
+            await asyncio.to_thread(await_event, kubectl, about_pod, "HcaGone", 1)
             teller.tell(Saying(about=about_node, reason="NoActivePort", message="mlx5_1 has no active port"))
-            counted = await asyncio.to_thread(await_event, kubectl, "NoActivePort", 4)
+            counted = await asyncio.to_thread(await_event, kubectl, about_node, "NoActivePort", 4)
         assert "mlx5_1 is gone" in kubectl("describe", "pod", "told")
     assert counted["reportingComponent"] == "railside-agent"
     assert "mlx5_1 has no active port" in kubectl("describe", "node", agent.node.name)
 
 
-def await_event(kubectl: Kubectl, reason: str, count: int) -> dict[str, Any]:
-    """The one Event of ``reason``, once it counts ``count``."""
+def await_event(kubectl: Kubectl, about: Involved, reason: str, count: int) -> dict[str, Any]:
+    """The one Event of ``reason`` about an object, once it counts ``count``."""
+    words = ("events", "--field-selector", f"reason={reason},involvedObject.uid={about.uid}")
 
     def look() -> dict[str, Any] | None:
-        found: list[dict[str, Any]] = kubectl.get("events", "--field-selector", f"reason={reason}")["items"]
+        found: list[dict[str, Any]] = kubectl.get(*words)["items"]
         return next((one for one in found if len(found) == 1 and one["count"] == count), None)
 
     return waiting.until_value(look, f"one event {reason} that counts {count}", ARRIVES_S)
@@ -274,7 +275,7 @@ async def test_the_api_server_goes_and_comes_back(
             await asyncio.to_thread(label, kubectl, agent.node.name, "ib-shared-multi")
             await arrives(node.facts, lambda facts: facts.label == "ib-shared-multi" and facts.problem is None, 60)
             await arrives(pods.pods, lambda pods: pods.problem is None, 60)
-            await asyncio.to_thread(await_event, kubectl, "ToldLater", 1)
+            await asyncio.to_thread(await_event, kubectl, about, "ToldLater", 1)
         finally:
             await asyncio.to_thread(label, kubectl, agent.node.name, "ib-shared")
     assert gone.label == "ib-shared"
