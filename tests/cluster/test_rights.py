@@ -42,7 +42,8 @@ def installed(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
     objects = list(yaml.safe_load_all(cluster.kubectl("kustomize", BASE)))
     cluster.kubectl.apply(*objects)
     yield objects
-    cluster.kubectl("delete", "-k", BASE, "--wait=false")
+    # Not the namespace, which takes its time to go: the next module installs into it.
+    cluster.kubectl("delete", "-n", NAMESPACE, "daemonset/railside-agent", "--cascade=foreground")
 
 
 def rights(kubectl: Kubectl, account: str) -> set[Right]:
