@@ -93,7 +93,7 @@ def program(agent: InstalledAgent) -> Service:
 def answers(agent: InstalledAgent) -> bool:
     """Whether the agent has looked at its machine."""
     try:
-        return bool(agent.hca_names())
+        return agent.status()["machine"] is not None
     except CommandError:
         return False
 
