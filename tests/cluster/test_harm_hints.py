@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from asking import DEAF
 from careless import by_name
-from ground import DEAF, Ground, ground
+from ground import Ground, ground
 from harness.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(180)
