@@ -64,6 +64,8 @@ class Ground:
         made.nodes = {one: (str(path),) for one, path in (devices or {}).items()}
         careless = Careless(made, self._loop)
         self._plugins.append(careless)
+        # A kubelet that hears late of an earlier plugin's end hangs up on the one that registered last.
+        self._await_none_offered(resource)
         careless.register()
         self.await_offered(len(ids), resource=resource)
         return careless
@@ -72,6 +74,9 @@ class Ground:
         """Return when the API server's node shows so many."""
         wanted = (allocatable if capacity is None else capacity, allocatable)
         self.kubectl.wait(Node, self.node.name, lambda node: _offered(node, resource) == wanted)
+
+    def _await_none_offered(self, resource: str) -> None:
+        self.kubectl.wait(Node, self.node.name, lambda node: _offered(node, resource)[1] == 0)
 
     def listed(self) -> set[str]:
         """Healthy ids that the kubelet has taken note of."""
@@ -183,6 +188,9 @@ class Ground:
 
     def clear(self) -> None:
         """End all plugins and pods; the kubelet runs behind it."""
+        for plugin in self._plugins:
+            plugin.end()
+        self._plugins.clear()
         mine = f"ground={self.node.name}"
         crashed = not self.node.kubelet.running
         # A kubelet that has just started takes 10 s to say that a pod which never ran has ended.
@@ -192,9 +200,6 @@ class Ground:
             self._launch_kubelet()
             self.node.kubelet.await_ready()
         waiting.until(lambda: not self.kubectl.get("pods", "-l", mine)["items"], "the pods to go", timeout_s=40)
-        for plugin in self._plugins:
-            plugin.end()
-        self._plugins.clear()
 
 
 def _offered(node: Node, resource: str) -> tuple[int, int]:
