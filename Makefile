@@ -52,6 +52,17 @@ test-hotplug: setup ## HCAs that come and go, played by umockdev (needs root onc
 .PHONY: test-cluster
 test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 	tests/cluster/run
+	tests/cluster/run --kubernetes 1.37 tests/cluster/test_document.py tests/cluster/test_life_cycle.py
+
+# Each is one run on a real cluster; what comes by chance, or a hundred times, has its place here.
+PROOFS := restarts nearest random_pods harms
+
+.PHONY: proof
+proof: $(PROOFS:%=proof-%) ## all that make test runs a share of, in parts of at most 40 minutes
+
+.PHONY: $(PROOFS:%=proof-%)
+$(PROOFS:%=proof-%): proof-%: setup
+	tests/cluster/run tests/cluster/proof_$*.py
 
 .PHONY: cluster
 cluster: setup ## the same real cluster for a person, with kubectl ready

@@ -15,6 +15,7 @@ from rich.console import Console
 from benchmarks import calls, deciding, hearing, looking, rest, restarts, start_up
 from benchmarks.document import document
 from benchmarks.figures import Figure
+from benchmarks.moments import latest
 from benchmarks.programs import REPOSITORY, BenchmarkError
 from benchmarks.report import Run, read_report, write_report
 from benchmarks.table import show
@@ -74,7 +75,7 @@ async def _measured(names: Sequence[str], profile: str) -> list[Figure]:
 
 def _write_page(report: Path) -> None:
     _PAGE.parent.mkdir(exist_ok=True)
-    _PAGE.write_text(document(read_report(report)), encoding="utf-8")
+    _PAGE.write_text(document(read_report(report), latest()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure
+from benchmarks.moments import Moments, section
 from benchmarks.report import Report
 from benchmarks.table import HEADINGS, grouped, row
 from railside_runtime.words import counted
@@ -22,7 +23,8 @@ _TAIL = """\
 ```console
 $ make bench          # the short profile, under 5 minutes; writes build/bench.json
 $ make bench-full     # more samples and longer rests
-$ make bench-doc      # this page, from build/bench.json
+$ make proof-restarts # the times on the real kubelet; as root
+$ make bench-doc      # this page, from build/bench.json and build/proof/moments.json
 ```
 
 `.venv/bin/python -m benchmarks --only calls` runs one group. As root the agent makes and reads real device nodes;
@@ -33,9 +35,9 @@ on the disk of the temporary folder.
 """
 
 
-def document(report: Report) -> str:
+def document(report: Report, moments: Moments) -> str:
     """The page."""
-    return "\n".join([_HEAD, *_run(report), *_tables(report), *_notes(report), _TAIL])
+    return "\n".join([_HEAD, *_run(report), *_tables(report), *section(moments), *_notes(report), _TAIL])
 
 
 def _run(report: Report) -> Iterator[str]:

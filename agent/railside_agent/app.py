@@ -26,12 +26,14 @@ from railside_agent.pool_agent import PoolAgent
 from railside_agent.pool_rules import pool_rules
 from railside_agent.recorder import Recorder
 from railside_agent.settings import Settings
-from railside_agent.status import View, not_ready, status
+from railside_agent.status import View, kubelet_lacks, not_ready, status
 from railside_agent.teller import Teller
-from railside_agent.tidings import of_machine
+from railside_agent.tidings import of_lacks, of_machine
 from railside_agent.uevents import Source
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Machine
+from railside_proto.reasons import Reason
+from railside_runtime.cell import until_any_changes
 from railside_runtime.probes import ProbeServer
 
 FLUSH_SECONDS: Final = 0.3
@@ -112,6 +114,7 @@ class Agent:
             tasks.create_task(self._tell_changes(), name="tidings")
             tasks.create_task(self._cross_check(), name="cross-check")
             tasks.create_task(self._tell_nonsense(), name="nonsense")
+            tasks.create_task(self._tell_lacks(), name="lacks")
             for pool in self._pools:
                 tasks.create_task(pool.run(), name=f"pool {pool.name}")
 
@@ -128,6 +131,7 @@ class Agent:
             pods=self._cluster.pods.value,
             sources=self._watch.sources(),
             holdings=self._holdings.latest.value,
+            lacks=self._holdings.lacks.value,
         )
 
     def _is_busy(self) -> bool:
@@ -149,6 +153,16 @@ class Agent:
                 self._log.warning("the kubelet's checkpoint is passed over", detail=complaint)
             before = complaint
         raise AssertionError("a cell's changes have no end")
+
+    async def _tell_lacks(self) -> Never:
+        before: tuple[Reason, ...] = ()
+        cells = (self._holdings.lacks, *(pool.lacks for pool in self._pools))
+        while True:
+            seen = [(cell, cell.value) for cell in cells]
+            lacks = kubelet_lacks(self.view())
+            self._teller.tell(of_lacks(before, lacks))
+            before = lacks
+            await until_any_changes(seen)
 
     async def _tell_changes(self) -> Never:
         before: Machine | None = None

@@ -46,12 +46,14 @@ def bind(
     gpus: Iterable[Gpu],
     *,
     dealt: Binding | None = None,
+    gpus_come: bool = False,
 ) -> Bound | Refused:
     """The HCAs that the seats of ``start`` mean. ``gpus`` are all of the machine, ``held_gpus`` those in hands.
 
     Where they were ``dealt`` for good, those are meant, and only the GPUs that they serve are looked for.
     Otherwise distinct HCAs come before second shares of one, nearness to the container's GPUs before less sharing,
-    and that before leaving the places beside GPUs that nobody holds yet.
+    and that before leaving the places beside GPUs that nobody holds yet to others. Where ``gpus_come`` that cannot
+    be told yet, those are the places to take.
     """
     holders = _holders(start, used)
     if len(holders) > 1:
@@ -65,7 +67,9 @@ def bind(
         if plan.lacking:
             return Refused(reason=_no_room(plan, used))
     choice = choose(
-        start.gpus, _candidates(used, zones, held_gpus, gpus), {one.zone: one.distinct for one in plans}
+        start.gpus,
+        _candidates(used, zones, held_gpus, gpus, gpus_come=gpus_come),
+        {one.zone: one.distinct for one in plans},
     )
     if choice is None:
         raise AssertionError("every zone has room, so there is a choice")
@@ -191,11 +195,17 @@ class _Plan:
 
 
 def _candidates(
-    used: Usage, zones: dict[PciAddress, str], held_gpus: frozenset[PciAddress], gpus: Iterable[Gpu]
+    used: Usage,
+    zones: dict[PciAddress, str],
+    held_gpus: frozenset[PciAddress],
+    gpus: Iterable[Gpu],
+    *,
+    gpus_come: bool,
 ) -> list[Candidate]:
     every = [one.hca for one in used.hcas]
-    free_gpus = [gpu for gpu in gpus if gpu.address not in held_gpus]
-    wanted = Counter(hca.address for gpu in free_gpus for hca in nearest(gpu, every))
+    # Whoever has no GPUs leaves the places of free ones to others; whose GPUs are not known, those of held ones.
+    others = [gpu for gpu in gpus if (gpu.address in held_gpus) == gpus_come]
+    wanted = Counter(hca.address for gpu in others for hca in nearest(gpu, every))
     return [
         Candidate(
             hca=one.hca,

@@ -13,7 +13,7 @@ from railside_agent.rules import Rules
 from railside_agent.seat_names import order
 from railside_agent.situation import Situation
 from railside_proto.machine import Gpu, Machine, PciAddress
-from railside_proto.pool import Pool
+from railside_proto.pool import Binding, Pool
 
 
 class ContainerStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +30,15 @@ class ContainerStart(msgspec.Struct, frozen=True, kw_only=True):
     """Their ids that name no GPU of this machine, such as those of MIG slices."""
     holders: tuple[str, ...] = ()
     """UIDs of all pods that hold one of the seats: more than one means that the kubelet dealt it twice."""
+
+    def follows(self, binding: Binding) -> bool:
+        """Whether ``binding`` is of a container of this pod that had some of the seats before, and has ended.
+
+        Of what an init container had the kubelet gives the later ones what they need (devicesToReuse); those begin
+        when it has ended, and it begins anew only when all of them have.
+        """
+        before, now = set(binding.seats), set(self.seats)
+        return self.pod is not None and self.pod == binding.pod and before != now and not before.isdisjoint(now)
 
 
 def container_start(seats: tuple[str, ...], now: Situation, pool: Pool, rules: Rules) -> ContainerStart:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from railside_agent.seat_names import node_of, zone_of
 from railside_proto.decoding import UNDECODABLE
 
 _NODE: Final = re.compile(r"[0-9]{1,5}")
@@ -67,7 +68,7 @@ class _Entry(msgspec.Struct):
     pod: str = msgspec.field(name="PodUID")
     container: str = msgspec.field(name="ContainerName")
     resource: str = msgspec.field(name="ResourceName")
-    ids_by_node: dict[str, list[str]] | None = msgspec.field(name="DeviceIDs")
+    ids: dict[str, list[str]] | list[str] | None = msgspec.field(name="DeviceIDs")
     answer: str | None = msgspec.field(name="AllocResp")
 
 
@@ -83,8 +84,9 @@ class _File(msgspec.Struct):
 def read_checkpoint(content: bytes) -> Checkpoint | None:
     """The checkpoint that ``content`` is; None where it makes no sense. An empty one is a node that dealt nothing.
 
-    The form is that of kubelet 1.20 and later (pkg/kubelet/cm/devicemanager/checkpoint): ids by NUMA node, those
-    without a hint under node -1.
+    The form is the kubelet's (pkg/kubelet/cm/devicemanager/checkpoint): ids by NUMA node, those without a hint
+    under node -1. Until 1.19, and right behind an upgrade from there, it is one list that tells no node; a seat's
+    name does, as it would else be taken for one that was dealt without a hint.
     """
     if not content:
         return Checkpoint()
@@ -106,12 +108,21 @@ def matching(resource: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _entry(raw: _Entry) -> Entry:
-    nodes: dict[str, set[int]] = {}
-    for node, names in (raw.ids_by_node or {}).items():
-        for one in names:
-            nodes.setdefault(one, set()).update({int(node)} if _NODE.fullmatch(node) else ())
+    nodes = _by_name(raw.ids) if isinstance(raw.ids, list) else _by_record(raw.ids or {})
     ids = tuple(HeldId(id=one, numa_nodes=tuple(sorted(found))) for one, found in sorted(nodes.items()))
     return Entry(pod=raw.pod, container=raw.container, resource=raw.resource, ids=ids, answer=_answer(raw.answer))
+
+
+def _by_record(raw: dict[str, list[str]]) -> dict[str, set[int]]:
+    nodes: dict[str, set[int]] = {}
+    for node, names in raw.items():
+        for one in names:
+            nodes.setdefault(one, set()).update({int(node)} if _NODE.fullmatch(node) else ())
+    return nodes
+
+
+def _by_name(raw: list[str]) -> dict[str, set[int]]:
+    return {one: set(node_of(zone_of(one))) for one in raw}
 
 
 def _answer(text: str | None) -> bytes:

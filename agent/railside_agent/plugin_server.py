@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grpclib.server import Server
 
@@ -19,16 +19,32 @@ if TYPE_CHECKING:
     from grpclib.protocol import H2Protocol
 
 
+_ROUNDS_OF_THE_LOOP: Final = 5
+"""What asyncio takes at most from accepting a connection to its being made."""
+
+
 @contextlib.asynccontextmanager
 async def serving(plugin: "IServable", path: Path) -> AsyncIterator[None]:
     """Serve ``plugin`` on ``path`` for as long as the context lasts. Raises OSError where it cannot listen."""
+    listening = await _bound_in_thread(path)
     server = _Server(plugin)
-    await server.start(sock=await _bound_in_thread(path))
+    await server.start(sock=listening)
     try:
         yield
     finally:
+        await _accept_no_more(listening)
         server.hang_up()
         await server.wait_closed()
+
+
+async def _accept_no_more(listening: socket.socket) -> None:
+    """Returns when all connections that were accepted are made: before, nobody can close them.
+
+    asyncio's server, closed meanwhile, would leave such a connection open, and its client in good faith.
+    """
+    asyncio.get_running_loop().remove_reader(listening)
+    for _ in range(_ROUNDS_OF_THE_LOOP):
+        await asyncio.sleep(0)
 
 
 async def _bound_in_thread(path: Path) -> socket.socket:

@@ -3,7 +3,7 @@
 It must not ask while a call of the kubelet to us is in flight, nor soon behind one, nor often. At each List the
 kubelet drops what ended pods held and, with it, what is just being dealt, by any plugin: it then deals that again
 (pkg/kubelet/cm/devicemanager, UpdateAllocatedDevices). Nor must it take a kubelet that does not answer for one
-whose pods hold nothing.
+whose pods hold nothing, or one that is too old for a question for one that fails.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Never
 
 from grpclib.client import Channel
+from grpclib.const import Status
 from grpclib.encoding.proto import ProtoCodec
 from grpclib.exceptions import GRPCError
 from structlog.typing import FilteringBoundLogger
@@ -20,6 +21,7 @@ from railside_agent.pod_resources import Allocatable, NodeHoldings, allocatable,
 from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
+from railside_proto.reasons import Code, Reason, reason
 from railside_runtime.cell import Cell
 from railside_runtime.words import words_of
 
@@ -64,14 +66,19 @@ class PodResources:
         self.latest: Cell[NodeHoldings | None] = Cell(None)
         """The last answer that says anything; None until the kubelet has said something."""
         self.problem: Cell[str | None] = Cell(None)
-        """Why the last asking gave nothing; None while it gives something."""
+        """Why the last asking gave nothing; None while it gives something, or cannot."""
+        self.lacks: Cell[tuple[Reason, ...]] = Cell(())
+        """What this kubelet cannot tell, by its last answers."""
 
     async def run(self) -> Never:
-        """Ask again and again, when it is calm, never more often than the least pause allows."""
+        """Ask again and again, when it is calm, never more often than the least pause allows.
+
+        As often as that where the last asking gave nothing: a kubelet that restarts would be unknown for long.
+        """
         while True:
             await self._calm()
-            self._say(await self._problem_of_asking())
-            await asyncio.sleep(self._pause_seconds)
+            self._say(problem := await self._problem_of_asking())
+            await asyncio.sleep(self._pause_seconds if problem is None else LEAST_PAUSE_SECONDS)
 
     async def _calm(self) -> None:
         loop = asyncio.get_running_loop()
@@ -98,10 +105,15 @@ class PodResources:
             # A call may have come meanwhile. List is the one that does harm; the pause makes up for it.
             if self._busy():
                 return "a container was being dealt its devices"
-            containers = holdings(await stub.List(pb.ListPodResourcesRequest()))
+            listed = await _listed(stub)
+        self.lacks.set(tuple(one for one in (listed, can_give) if isinstance(one, Reason)))
+        if isinstance(listed, Reason):
+            return None
+        containers = holdings(listed)
         if containers is None:
             return "the kubelet lists no pod at all: it has just started"
-        self.latest.set(NodeHoldings(containers=containers, allocatable=can_give))
+        allocatable = None if isinstance(can_give, Reason) else can_give
+        self.latest.set(NodeHoldings(containers=containers, allocatable=allocatable))
         return None
 
     def _say(self, problem: str | None) -> None:
@@ -111,11 +123,21 @@ class PodResources:
         self.problem.set(problem)
 
 
-async def _allocatable(stub: PodResourcesListerStub) -> Allocatable | None:
+async def _listed(stub: PodResourcesListerStub) -> pb.ListPodResourcesResponse | Reason:
+    try:
+        return await stub.List(pb.ListPodResourcesRequest())
+    except GRPCError as error:
+        if error.status is not Status.UNIMPLEMENTED:
+            raise
+        return reason(Code.HOLDERS_NOT_TOLD, detail=error.message or error.status.name)
+
+
+async def _allocatable(stub: PodResourcesListerStub) -> Allocatable | Reason:
+    """What it could give; 1.21 and 1.22 know the question and refuse it, unless told otherwise."""
     try:
         return allocatable(await stub.GetAllocatableResources(pb.AllocatableResourcesRequest()))
-    except GRPCError:
-        return None
+    except GRPCError as error:
+        return reason(Code.ALLOCATABLE_NOT_TOLD, detail=error.message or error.status.name)
 
 
 class _BoundedCodec(ProtoCodec):

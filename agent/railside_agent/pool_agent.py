@@ -23,6 +23,7 @@ from railside_agent.outlook import Outlook, Sight
 from railside_agent.plugin import DevicePlugin, Starts
 from railside_agent.pod_resources import NodeHoldings
 from railside_agent.pool_rules import PoolRules
+from railside_agent.preference import Asking, asking_after, lacks_of
 from railside_agent.recorder import Recorder
 from railside_agent.registration import Registrar
 from railside_agent.rules import BindingTime
@@ -34,6 +35,7 @@ from railside_agent.status import PoolView
 from railside_agent.teller import Teller
 from railside_agent.tidings import Tiding, of_cross_check, of_deal, of_health, of_mode, of_restart, of_start
 from railside_proto.pool import Binding
+from railside_proto.reasons import Reason
 from railside_runtime.cell import Cell, until_any_changes
 from railside_runtime.waiting import first_of
 
@@ -73,6 +75,9 @@ class PoolAgent:
         self._teller = teller
         self._recorder = recorder
         self._pool = pool = plan.rules.pool
+        self._asking: Asking = "unknown"
+        self.lacks: Cell[tuple[Reason, ...]] = Cell(())
+        """What the kubelet turned out not to ask."""
         self._outlook = Outlook(plan.rules, sight, recorder)
         self._allocations = Allocations(
             pool,
@@ -135,6 +140,7 @@ class PoolAgent:
             registration=state,
             bindings=self._allocations.bindings.value,
             wanted=self._is_wanted(self._offering.offer.value),
+            lacks=self.lacks.value,
         )
 
     def cross_checked(self, said: NodeHoldings, checkpoint: Checkpoint) -> Iterator[Tiding]:
@@ -172,7 +178,18 @@ class PoolAgent:
 
     def _note_preference(self, seats: tuple[str, ...]) -> None:
         self._recorder.note("GetPreferredAllocation", pool=self.name, seats=seats)
+        self._learn("asks")
 
     def _tell_deal(self, seats: tuple[str, ...]) -> None:
         self._recorder.note("Allocate", pool=self.name, seats=seats)
+        self._learn(self._asking_after(seats))
         self._teller.tell(of_deal(seats, self._allocations.bindings.value, self._sight.pods.value))
+
+    def _learn(self, asking: Asking) -> None:
+        self._asking = asking
+        self.lacks.set(lacks_of(asking))
+
+    def _asking_after(self, seats: tuple[str, ...]) -> Asking:
+        _, checkpoint = self._sight.holders()
+        offer, coming = self._offering.offer.value, self._outlook.in_flight.value
+        return asking_after(self._asking, seats, offer, checkpoint, resource=self._pool.resource, coming=coming)

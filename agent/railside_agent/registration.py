@@ -2,11 +2,15 @@
 
 At its start the kubelet deletes every socket in its folder, ours too, and makes a new one of its own. So a
 plugin is served anew and registered anew whenever either socket is not the one that it was, and when the kubelet
-no longer listens to the list. It must not know what the plugin offers.
+no longer listens to the list. Each time it has a name of its own: a kubelet of 1.37 that is asked to register a
+name before it has seen its last connection end never takes that name again. It must not know what the plugin
+offers.
 """
 
 import asyncio
 import contextlib
+import re
+import secrets
 from pathlib import Path
 from typing import Final, Never
 
@@ -57,7 +61,7 @@ class Registrar:
         self._plugin = plugin
         self._folder = kubelet_dir / DEVICE_PLUGINS
         self._kubelet = self._folder / KUBELET_SOCKET
-        self._socket = self._folder / f"railside-{pool.name}.sock"
+        self._socket = self._folder / _fresh(pool)
         self._log = log
         self.state: Cell[RegistrationState] = Cell(NOT_TRIED)
         self._told = NOT_TRIED
@@ -65,9 +69,10 @@ class Registrar:
     async def run(self) -> Never:
         """Stay registered. Tries with one and the same kubelet come ever more slowly, a new one is met at once."""
         pause = FIRST_RETRY_SECONDS
-        # The kubelet writes its checkpoint into the same folder, several times for each pod.
-        sockets = {self._kubelet.name, self._socket.name}
         while True:
+            self._socket = self._folder / _fresh(self._pool)
+            # The kubelet writes its checkpoint into the same folder, several times for each pod.
+            sockets = {self._kubelet.name, self._socket.name}
             async with FolderWatch(self._folder, self._log, only=sockets) as watch:
                 kubelet = await self._found(watch)
                 began = asyncio.get_running_loop().time()
@@ -93,6 +98,7 @@ class Registrar:
     async def _serve_once(self, kubelet: _Identity, watch: FolderWatch) -> None:
         """Serve, and stay registered while both sockets stand and the kubelet listens."""
         try:
+            await asyncio.to_thread(_clear, self._folder, self._pool)
             async with serving(self._plugin, self._socket):
                 try:
                     await self._register(kubelet, await _identity(self._socket), watch)
@@ -156,6 +162,20 @@ class Registrar:
         if self._told != self.state.value:
             self._log.info("registration", registered=registered, detail=detail)
         self._told = self.state.value
+
+
+def _fresh(pool: Pool) -> str:
+    """A name that no socket of the pool had before: short, as a socket's path has 107 bytes at most."""
+    return f"railside-{pool.name}.{secrets.token_hex(3)}.sock"
+
+
+def _clear(folder: Path, pool: Pool) -> None:
+    """Take away what earlier servers of the pool left, as far as it goes: one agent at a time serves a machine."""
+    ours = re.compile(rf"railside-{re.escape(pool.name)}(\.[0-9a-f]{{6}})?\.sock")
+    for path in folder.iterdir():
+        if ours.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 async def _identity(path: Path) -> _Identity | None:

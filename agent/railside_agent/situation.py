@@ -77,13 +77,30 @@ def believed(now: Situation, last_good: Checkpoint | None, listed: tuple[Listed,
 def without_holders(now: Situation, seats: tuple[str, ...], resource: str) -> Situation:
     """``now`` at the moment when ``seats`` are dealt: whoever the checkpoint still names for them has ended.
 
-    The kubelet writes its checkpoint when the container's other resources are dealt, too.
+    Not so who has not started yet: an init container hands its seats on to the others of its pod, which are dealt
+    theirs one after the other before any starts. The kubelet writes its checkpoint behind each of them.
     """
     checkpoint = now.checkpoint or Checkpoint()
     entries = tuple(
         one for one in checkpoint.entries if one.resource != resource or set(seats).isdisjoint(one.names)
     )
-    return msgspec.structs.replace(now, checkpoint=msgspec.structs.replace(checkpoint, entries=entries))
+    bindings = tuple(one if one.pod else _handed_on(one, seats) for one in now.bindings)
+    return msgspec.structs.replace(
+        now, checkpoint=msgspec.structs.replace(checkpoint, entries=entries), bindings=bindings
+    )
+
+
+def _handed_on(binding: Binding, seats: tuple[str, ...]) -> Binding:
+    """What of it is dealt again with ``seats``; the whole of it if nothing is."""
+    again = [index for index, seat in enumerate(binding.seats) if seat in seats]
+    if not again:
+        return binding
+    return msgspec.structs.replace(
+        binding,
+        seats=tuple(binding.seats[index] for index in again),
+        hcas=tuple(binding.hcas[index] for index in again),
+        guids=tuple(binding.guids[index] for index in again) if binding.guids else (),
+    )
 
 
 def _recorded(seat: str, shown: Mapping[str, tuple[int, ...]]) -> HeldId:

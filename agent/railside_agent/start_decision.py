@@ -43,6 +43,10 @@ class StartDecision(msgspec.Struct, frozen=True, kw_only=True):
         bound = next((one for one in bindings if set(one.seats) == set(self.start.seats)), None)
         return bound is not None and bound.pod == self.start.pod and len(self.start.containers) == 1
 
+    def replaces(self, bindings: Iterable[Binding]) -> tuple[Binding, ...]:
+        """Those of ``bindings`` that count no longer once this container has started."""
+        return tuple(one for one in bindings if self.start.follows(one))
+
 
 Enforced = dict[str, PathClass]
 """The farthest path that a pod's annotations tolerate, by the pod's UID: beyond that it does not start."""
@@ -87,7 +91,8 @@ def decide_start(
 def decide_deal(seats: tuple[str, ...], now: Situation, books: Books, pool: Pool, rules: Rules) -> StartDecision:
     """Bind ``seats`` when they are dealt: whose they are, and which GPUs go with them, nobody can know yet."""
     now = believed(now, books.checkpoint, books.listed, pool.resource)
-    return _decided(seats, without_holders(now, seats, pool.resource), books, pool, rules, enforced={})
+    now = without_holders(now, seats, pool.resource)
+    return _decided(seats, now, books, pool, rules, enforced={}, gpus_come=True)
 
 
 def decide_replay(
@@ -113,12 +118,17 @@ def _decided(
     *,
     enforced: Enforced,
     dealt: Binding | None = None,
+    gpus_come: bool = False,
 ) -> StartDecision:
     now = believed(now, books.checkpoint, books.listed, pool.resource)
-    used = usage(now, followed(now, books, pool), pool, rules, hinted_before=books.hinted)
     start = container_start(seats, now, pool, rules)
+    if dealt is None:
+        # What init containers had, wider or narrower than this one, may not be what is nearest to its GPUs.
+        still = tuple(one for one in now.bindings if not start.follows(one))
+        now = msgspec.structs.replace(now, bindings=still)
+    used = usage(now, followed(now, books, pool), pool, rules, hinted_before=books.hinted)
     gpus = now.machine.gpus if now.machine else ()
-    outcome = bind(start, used, held_gpus(now, rules), gpus, dealt=dealt)
+    outcome = bind(start, used, held_gpus(now, rules), gpus, dealt=dealt, gpus_come=gpus_come)
     if isinstance(outcome, Refused):
         return StartDecision(start=start, outcome=outcome)
     refusal = _too_far(outcome, start, enforced.get(start.pod or ""))

@@ -143,6 +143,8 @@ class ContainerStarts:
             case Bound() as bound:
                 if not self._outlook.is_present(bound.hcas):
                     return None
+                for before in decision.replaces(disk.bindings()):
+                    disk.withdraw(self._allocations.key(before.seats))
                 self._allocations.lay_out(disk, bound, decision.start, machine)
         return decision
 

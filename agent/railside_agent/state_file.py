@@ -16,7 +16,6 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.seats import Books
 from railside_agent.situation import Listed
-from railside_agent.tree_files import read_text
 from railside_agent.whole_files import read_whole
 from railside_proto.decoding import UNDECODABLE
 from railside_proto.names import STATE_DIR
@@ -33,7 +32,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
     books: Books = Books()
     bindings: tuple[Binding, ...] = ()
-    """Of this boot alone: after another no container runs, and each is bound anew."""
+    """Of an earlier boot, too: a pod that lives over it starts on the HCAs that it had, by whatever names."""
 
 
 _Node = Annotated[int, msgspec.Meta(ge=0)]
@@ -53,16 +52,14 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seats: tuple[_Seat, ...]
     mode: Mode | None = None
     hinted: bool | None = None
-    boot: str = ""
     bindings: tuple[Binding, ...] = ()
 
 
 class StateFile:
     """The file of one pool."""
 
-    def __init__(self, root: Path, pool: Pool, log: FilteringBoundLogger, *, boot: str | None = None) -> None:
-        """Keep the file below ``root``; ``boot`` is what the kernel calls this one."""
-        self._boot = _boot_id() if boot is None else boot
+    def __init__(self, root: Path, pool: Pool, log: FilteringBoundLogger) -> None:
+        """Keep the file below ``root``."""
         self._path = root / STATE_DIR / f"seats-{pool.name}.json"
         self._log = log
         self._written = b""
@@ -79,7 +76,7 @@ class StateFile:
             self._complain("what was remembered could not be read", error)
             return Remembered()
         try:
-            remembered = _understood(msgspec.json.decode(text, type=_File), self._boot)
+            remembered = _understood(msgspec.json.decode(text, type=_File))
         except (*UNDECODABLE, ValueError) as error:
             self._complain("what was remembered makes no sense; the file is kept as .bad", error)
             with contextlib.suppress(OSError):
@@ -90,7 +87,7 @@ class StateFile:
 
     def remember(self, remembered: Remembered) -> bool:
         """Write it down where it is new, whole or not at all; whether it is there. A disk that refuses is told."""
-        text = _text(remembered, self._boot)
+        text = _text(remembered)
         if text == self._written:
             return True
         try:
@@ -113,12 +110,7 @@ class StateFile:
         self._complaint = (what, type(error))
 
 
-def _boot_id() -> str:
-    """Another one at each boot; nothing where the kernel does not tell."""
-    return read_text("/proc/sys/kernel/random/boot_id") or ""
-
-
-def _understood(file: _File, boot: str) -> Remembered:
+def _understood(file: _File) -> Remembered:
     """Raises ValueError where an id stands twice, or a binding is not whole."""
     ids = [one.seat for one in file.seats]
     if len(set(ids)) < len(ids):
@@ -127,18 +119,16 @@ def _understood(file: _File, boot: str) -> Remembered:
         raise ValueError("a binding has not one HCA for each seat")
     listed = tuple(Listed(id=one.seat, numa_nodes=one.numa_nodes, held=one.held) for one in file.seats)
     hinted = any(one.numa_nodes for one in listed) if file.version == _FIRST_VERSION else file.hinted
-    bindings = file.bindings if file.boot == boot else ()
-    return Remembered(mode=file.mode, books=Books(hinted=hinted, listed=listed), bindings=bindings)
+    return Remembered(mode=file.mode, books=Books(hinted=hinted, listed=listed), bindings=file.bindings)
 
 
-def _text(remembered: Remembered, boot: str) -> bytes:
+def _text(remembered: Remembered) -> bytes:
     seats = tuple(_Seat(seat=one.id, numa_nodes=one.numa_nodes, held=one.held) for one in remembered.books.listed)
     file = _File(
         version=_VERSION,
         seats=seats,
         mode=remembered.mode,
         hinted=remembered.books.hinted,
-        boot=boot,
         bindings=remembered.bindings,
     )
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"

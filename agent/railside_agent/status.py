@@ -38,6 +38,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     bindings: tuple[Binding, ...] = ()
     wanted: bool = False
     """Whether the kubelet should know this pool."""
+    lacks: tuple[Reason, ...] = ()
+    """What the kubelet does not ask of this pool."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Who tells of changes, and whether they can."""
     holdings: NodeHoldings | None = None
     """What the kubelet itself said last of who holds what."""
+    lacks: tuple[Reason, ...] = ()
+    """What the kubelet cannot tell."""
 
 
 _NO_DEVICE: Final = {Code.NO_DRIVER, Code.NO_RDMA_DEVICE}
@@ -134,6 +138,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sources: dict[str, str]
     kubelet_allocatable: Allocatable | None
     """Healthy devices by resource and NUMA node, as the kubelet counts them."""
+    kubelet_lacks: tuple[Reason, ...]
+    """What this kubelet, older than most, does not tell or ask, and what follows."""
     machine: Machine | None
 
 
@@ -177,8 +183,14 @@ def status(view: View) -> Status:
         checkpoint_problem=view.checkpoint_problem,
         sources=view.sources,
         kubelet_allocatable=view.holdings.allocatable if view.holdings else None,
+        kubelet_lacks=kubelet_lacks(view),
         machine=view.machine,
     )
+
+
+def kubelet_lacks(view: View) -> tuple[Reason, ...]:
+    """What this kubelet lacks, each once: pools have one and the same."""
+    return tuple(dict.fromkeys((*view.lacks, *(one for pool in view.pools for one in pool.lacks))))
 
 
 def _pool_problem(pool: PoolView) -> str | None:

@@ -107,6 +107,14 @@ def of_cross_check(why: Reason) -> Tiding:
     return Tiding(what="the kubelet's accounts differ", level="warning", reason=why)
 
 
+def of_lacks(before: Iterable[Reason], after: Iterable[Reason]) -> Iterator[Tiding]:
+    """What a kubelet turned out to lack; that it lacks it still is no news."""
+    known = set(before)
+    for why in after:
+        if why not in known:
+            yield Tiding(what="the kubelet lacks something", reason=why)
+
+
 def of_mode(before: ModeDecision | None, after: ModeDecision) -> Iterator[Tiding]:
     """The mode in force, where that or its reason is news."""
     if before != after:

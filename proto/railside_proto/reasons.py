@@ -51,6 +51,9 @@ class Code(enum.StrEnum):
     LOCALITY_UNKNOWN = "LocalityUnknown"
     DEALT_WHILE_HELD = "DealtWhileHeld"
     HOLDERS_DIFFER = "HoldersDiffer"
+    HOLDERS_NOT_TOLD = "HoldersNotTold"
+    ALLOCATABLE_NOT_TOLD = "AllocatableNotTold"
+    PREFERENCE_NOT_ASKED = "PreferenceNotAsked"
     LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
     NO_MODE_LABEL = "NoModeLabel"
@@ -206,6 +209,18 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.HOLDERS_DIFFER: (
         "the kubelet says that {container} holds {told}, and its checkpoint says {recorded}",
         "do nothing yet; if it stays so, restart the kubelet, which reads its checkpoint anew",
+    ),
+    Code.HOLDERS_NOT_TOLD: (
+        "this kubelet does not say who holds what ({detail}), so its checkpoint is believed unchecked",
+        "do nothing: what is offered and given rests on the checkpoint; Kubernetes 1.20 and later say it",
+    ),
+    Code.ALLOCATABLE_NOT_TOLD: (
+        "this kubelet does not say what it could give ({detail}), so /status cannot show its count",
+        "do nothing: nothing that is offered or given rests on it; Kubernetes 1.23 and later say it",
+    ),
+    Code.PREFERENCE_NOT_ASKED: (
+        "this kubelet deals seats of its own choice and never asks which, so wide pods find fewer whole zones",
+        "do nothing: which HCA a container gets is decided at its start; Kubernetes 1.19 and later ask",
     ),
     Code.DEALT_WHILE_HELD: (
         "the kubelet dealt seat {seat} anew while pod {pod} still has it",

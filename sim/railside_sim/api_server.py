@@ -7,7 +7,7 @@ must not judge what it is told, nor know who asks: everybody may do everything.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -25,6 +25,7 @@ _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/pods"
 _EVENTS: Final = "/api/v1/namespaces/{namespace}/events"
 _PATIENCE_S: Final = 20.0
+_SHUTDOWN_S: Final = 1.0
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class ApiServer:
         self._history: list[tuple[int, str, Object]] = []
         """What a watch says: version, path and line."""
         self._news = asyncio.Condition()
+        self._is_over = False
         self._runner: web.AppRunner | None = None
         self._port = 0
         self._put(_NODES, node, {"metadata": {"labels": dict(labels or {})}})
@@ -57,7 +59,7 @@ class ApiServer:
             application.router.add_get(path, self._get)
         application.router.add_post(_EVENTS, self._take)
         application.router.add_patch(f"{_EVENTS}/{{name}}", self._take)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, LOOPBACK, 0).start()
         self._port = self._runner.addresses[0][1]
@@ -69,6 +71,9 @@ class ApiServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # Watches end by themselves: one that is cancelled while it waits needs longer than its server has.
+        self._is_over = True
+        await self._wake()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -140,19 +145,19 @@ class ApiServer:
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
+        told = int(request.query["resourceVersion"])
         with contextlib.suppress(ConnectionError):
-            async for line in self._lines(request.path, int(request.query["resourceVersion"])):
-                await response.write(json.dumps(line).encode() + b"\n")
+            while not self._is_over:
+                fresh = [line for version, path, line in self._history if version > told and path == request.path]
+                told = self._version
+                for line in fresh:
+                    await response.write(json.dumps(line).encode() + b"\n")
+                await self._until_newer(told)
         return response
 
-    async def _lines(self, path: str, since: int) -> AsyncIterator[Object]:
-        while True:
-            fresh = [line for version, where, line in self._history if version > since and where == path]
-            since = self._version
-            for line in fresh:
-                yield line
-            async with self._news:
-                await self._news.wait_for(lambda seen=since: self._version > seen)  # type: ignore[misc]
+    async def _until_newer(self, version: int) -> None:
+        async with self._news:
+            await self._news.wait_for(lambda: self._is_over or self._version > version)
 
     async def _take(self, request: web.Request) -> web.Response:
         """An Event; one that is told again changes nothing here."""

@@ -28,7 +28,7 @@ class _Entry(msgspec.Struct, rename="pascal"):
     pod_uid: str = msgspec.field(name="PodUID")
     container_name: str
     resource_name: str
-    device_ids: dict[str, list[str]] | None = msgspec.field(name="DeviceIDs")
+    device_ids: dict[str, list[str]] | list[str] | None = msgspec.field(name="DeviceIDs")
     alloc_resp: str
 
 
@@ -42,10 +42,16 @@ class _File(msgspec.Struct, rename="pascal"):
     checksum: int = 0
 
 
-def write(path: Path, entries: Iterable[Entry], registered: Mapping[str, Iterable[str]]) -> None:
-    """Writes the file as the kubelet does: a new one, renamed onto the old. Raises OSError."""
+def write(
+    path: Path, entries: Iterable[Entry], registered: Mapping[str, Iterable[str]], *, by_node: bool = True
+) -> None:
+    """Writes the file as the kubelet does: a new one, renamed onto the old. Raises OSError.
+
+    Until 1.19 ids stand in one list, and since then by NUMA node.
+    """
     lists: dict[str, list[str] | None] = {resource: list(ids) for resource, ids in registered.items()}
-    data = _Data(pod_device_entries=[_written(entry) for entry in entries] or None, registered_devices=lists)
+    written = [_written(entry, by_node=by_node) for entry in entries]
+    data = _Data(pod_device_entries=written or None, registered_devices=lists)
     new = path.with_name(f".{path.name}")
     new.touch(mode=_MODE)
     new.write_bytes(msgspec.json.encode(_File(data=data)))
@@ -62,18 +68,22 @@ def read(path: Path) -> Kept:
     return Kept(entries=tuple(map(_read, data.pod_device_entries or [])), registered=registered)
 
 
-def _written(entry: Entry) -> _Entry:
+def _written(entry: Entry, *, by_node: bool) -> _Entry:
+    nodes = {str(node): list(ids) for node, ids in entry.dealt.by_node.items()}
     return _Entry(
         pod_uid=entry.uid,
         container_name=entry.container,
         resource_name=entry.resource,
-        device_ids={str(node): list(ids) for node, ids in entry.dealt.by_node.items()},
+        device_ids=nodes if by_node else sorted(entry.dealt.ids),
         alloc_resp=base64.b64encode(entry.dealt.answer.SerializeToString()).decode(),
     )
 
 
 def _read(entry: _Entry) -> Entry:
-    by_node = {int(node): tuple(ids) for node, ids in (entry.device_ids or {}).items()}
+    found = entry.device_ids or {}
+    # A list says nothing of NUMA nodes: its readers take node 0 (checkpoint: DataV1.GetDataInLatestFormat).
+    nodes = {"0": found} if isinstance(found, list) else found
+    by_node = {int(node): tuple(ids) for node, ids in nodes.items()}
     answer = ContainerAllocateResponse.FromString(base64.b64decode(entry.alloc_resp))
     dealt = Dealt(by_node=by_node, answer=answer)
     return Entry(uid=entry.pod_uid, container=entry.container_name, resource=entry.resource_name, dealt=dealt)

@@ -4,16 +4,17 @@ It answers for the order of the choice (pkg/kubelet/cm/devicemanager: devicesToA
 not ask a plugin itself, nor keep books.
 """
 
-import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
-from railside_sim.chance import shuffled
 from railside_sim.device import ListedDevice
 from railside_sim.hints import Mask
 
 Ids = frozenset[str]
+
+Order = Callable[[Ids], list[str]]
+"""In which the kubelet walks ids among which it does not choose."""
 
 
 class Affinity(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,11 +50,11 @@ def _nodes(device: ListedDevice) -> Mask:
 
 
 class Choice:
-    """Ids taken for one container and resource, ``size`` at the end; at random wherever there is a choice."""
+    """Ids taken for one container and resource, ``size`` at the end; by ``order`` wherever there is a choice."""
 
-    def __init__(self, size: int, rng: random.Random) -> None:
+    def __init__(self, size: int, order: Order) -> None:
         self._size = size
-        self._rng = rng
+        self._order = order
         self._taken: dict[str, None] = {}
 
     @property
@@ -68,7 +69,7 @@ class Choice:
 
     def take(self, ids: Ids) -> None:
         """Takes of ``ids`` as many as are missing."""
-        for device in shuffled(ids - self.taken, self._rng)[: self.missing]:
+        for device in self._order(ids - self.taken)[: self.missing]:
             self._taken[device] = None
 
     def wish(self, available: Ids, affinity: Affinity) -> Wish | None:

@@ -4,10 +4,10 @@ It answers for the order of things and for the words of each refusal (pkg/kubele
 devicesToAllocate, callPreStartContainerIfNeeded). It must not merge hints, nor start containers.
 """
 
-import random
+from collections.abc import Iterable
 
 from railside_proto.pb.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse
-from railside_sim.chance import shuffled
+from railside_sim.chance import Chance, Turn
 from railside_sim.choosing import Choice, Ids, split
 from railside_sim.device_memory import DeviceMemory
 from railside_sim.hints import Mask, has_topology
@@ -21,11 +21,11 @@ _DEALING = "allocateContainerResources"
 
 
 class DeviceManager:
-    """Deals from ``memory``; ``rng`` decides what the real one leaves to chance."""
+    """Deals from ``memory``; ``chance`` decides what the real one leaves to it."""
 
-    def __init__(self, memory: DeviceMemory, rng: random.Random) -> None:
+    def __init__(self, memory: DeviceMemory, chance: Chance) -> None:
         self._memory = memory
-        self._rng = rng
+        self._chance = chance
 
     async def allocate(self, pod: Pod, container: ContainerSpec, affinity: Mask | None) -> Refusal | None:
         """Deals the container what it has not got, near ``affinity``. Raises KubeletCrashedError.
@@ -41,14 +41,14 @@ class DeviceManager:
 
     async def pre_start(self, pod: Pod, container: ContainerSpec) -> None:
         """Tells each plugin of a start, if it asked for it and has registered. Raises PluginError."""
-        for resource in shuffled(container.requests, self._rng):
-            if self._memory.knows(resource):
-                await self._pre_start(pod.uid, container.name, resource)
+        for resource in self._walked(container.requests, pod, container):
+            if self._memory.knows(resource) and container.requests[resource]:
+                await self._pre_start(pod, container, resource)
 
     def answers(self, pod: Pod, container: ContainerSpec) -> list[ContainerAllocateResponse]:
         """What plugins answered for the container, in no particular order."""
         held = self._memory.held.of_container(pod.uid, container.name)
-        return [held[resource].answer for resource in shuffled(held, self._rng)]
+        return [held[resource].answer for resource in self._walked(held, pod, container)]
 
     def ids(self, pod: Pod, container: ContainerSpec) -> dict[str, tuple[str, ...]]:
         """What the container holds by resource, sorted."""
@@ -61,22 +61,26 @@ class DeviceManager:
             sorted({one for entry in self._memory.held if entry.uid == pod.uid for one in entry.dealt.ids})
         )
 
-    async def _pre_start(self, uid: str, container: str, resource: str) -> None:
+    def _walked(self, resources: Iterable[str], pod: Pod, container: ContainerSpec) -> list[str]:
+        return self._chance.order(resources, Turn(pod.key, container.name))
+
+    async def _pre_start(self, pod: Pod, container: ContainerSpec, resource: str) -> None:
         if not self._memory.lists.has_plugin(resource):
             raise PluginError(f"endpoint not found in cache for a registered resource: {resource}")
         plugin = self._memory.lists.plugin(resource)
         if plugin is None or not plugin.is_told_of_starts:
             return
-        held = self._memory.held.of_container(uid, container).get(resource)
+        held = self._memory.held.ids(pod.uid, container.name, resource)
         if held is None:
             raise PluginError(
-                f"no devices found allocated in local cache for pod {uid}, container {container},"
+                f"no devices found allocated in local cache for pod {pod.uid}, container {container.name},"
                 f" resource {resource}",
             )
-        await plugin.pre_start(shuffled(held.ids, self._rng))
+        await plugin.pre_start(self._chance.order(held, Turn(pod.key, container.name, resource)))
 
     async def _allocate(self, pod: Pod, container: ContainerSpec, affinity: Mask | None) -> None:
-        resources = [each for each in shuffled(container.requests, self._rng) if self._memory.knows(each)]
+        walked = self._walked(container.requests, pod, container)
+        resources = [each for each in walked if self._memory.knows(each)]
         if resources:
             self._memory.purge()
         dealt = [await self._deal(pod, container, resource, affinity) for resource in resources]
@@ -84,13 +88,14 @@ class DeviceManager:
             await self._memory.write()
 
     async def _deal(self, pod: Pod, container: ContainerSpec, resource: str, affinity: Mask | None) -> bool:
-        """Whether the container got ids of the resource now; it may have them already."""
+        """Whether the container got ids of the resource now; it may have them already, or have asked for 0."""
         count = container.requests[resource]
         if self._is_served(pod.uid, container.name, resource, count):
             return False
+        turn = Turn(pod.key, container.name, resource)
         reusable = self._memory.reusable(pod.uid).get(resource, frozenset())
-        ids = await self._choose(resource, count, affinity, reusable)
-        answer = await self._ask(resource, ids)
+        ids = await self._choose(turn, count, affinity, reusable)
+        answer = await self._ask(turn, ids)
         # By the list of this moment: an id that left it during the call is the kubelet's end.
         dealt = Dealt(by_node=self._memory.by_node(resource, ids, _DEALING), answer=answer)
         self._memory.held.insert(Entry(uid=pod.uid, container=container.name, resource=resource, dealt=dealt))
@@ -106,7 +111,7 @@ class DeviceManager:
         if not self._memory.pods.complete and self._memory.pods.found_running(uid, container):
             return True
         self._check_health(resource, held or frozenset())
-        return held is not None
+        return held is not None or not count
 
     def _check_health(self, resource: str, held: Ids) -> None:
         healthy = self._memory.lists.healthy(resource)
@@ -120,16 +125,17 @@ class DeviceManager:
                 f" cannot allocate unhealthy devices {resource}",
             )
 
-    async def _choose(self, resource: str, count: int, affinity: Mask | None, reusable: Ids) -> Ids:
+    async def _choose(self, turn: Turn, count: int, affinity: Mask | None, reusable: Ids) -> Ids:
         """The ids to deal; they count as allocated from here on."""
-        choice = Choice(count, self._rng)
+        choice = Choice(count, lambda ids: self._chance.order(ids, turn))
         choice.take(reusable)
-        self._memory.count(resource, choice.taken)
+        self._memory.count(turn.resource, choice.taken)
         if choice.missing:
-            await self._choose_new(resource, affinity, choice)
+            await self._choose_new(turn, affinity, choice)
         return choice.taken
 
-    async def _choose_new(self, resource: str, affinity: Mask | None, choice: Choice) -> None:
+    async def _choose_new(self, turn: Turn, affinity: Mask | None, choice: Choice) -> None:
+        resource = turn.resource
         available = self._memory.available(resource)
         if len(available) < choice.missing:
             raise PluginError(
@@ -141,15 +147,15 @@ class DeviceManager:
         wish = choice.wish(available, tiers)
         self._memory.count(resource, choice.taken)
         if wish is not None:
-            offered, fixed = shuffled(wish.available, self._rng), shuffled(wish.must_include, self._rng)
+            offered, fixed = (self._chance.order(ids, turn) for ids in (wish.available, wish.must_include))
             preferred = await self._plugin(resource).preferred(offered, fixed, wish.size)
             choice.take(preferred & wish.usable)
             choice.fill(tiers)
             self._memory.count(resource, choice.taken)
 
-    async def _ask(self, resource: str, ids: Ids) -> ContainerAllocateResponse:
+    async def _ask(self, turn: Turn, ids: Ids) -> ContainerAllocateResponse:
         try:
-            return await self._plugin(resource).allocate(shuffled(ids, self._rng))
+            return await self._plugin(turn.resource).allocate(self._chance.order(ids, turn))
         except PluginError:
             self._memory.recount()
             raise

@@ -14,6 +14,7 @@ from railside_sim.choosing import Ids
 from railside_sim.device import ListedDevice, looked_up
 from railside_sim.device_lists import DeviceLists
 from railside_sim.pod_devices import NO_NODE, PodDevices
+from railside_sim.pods import ResourceStatus
 
 
 class PodBooks(Protocol):
@@ -33,8 +34,9 @@ class PodBooks(Protocol):
 class DeviceMemory:
     """The memory of one start of the kubelet: ``read`` the checkpoint first."""
 
-    def __init__(self, file: Path, pods: PodBooks) -> None:
+    def __init__(self, file: Path, pods: PodBooks, *, by_node: bool = True) -> None:
         self._file = file
+        self._by_node = by_node
         self._writing = asyncio.Lock()
         self._allocated: dict[str, set[str]] = {}
         self._reusable: tuple[str, dict[str, Ids]] = ("", {})
@@ -54,7 +56,8 @@ class DeviceMemory:
         """Writes the checkpoint as things are now."""
         async with self._writing:
             healthy = {resource: sorted(ids) for resource, ids in self.lists.registered().items()}
-            await asyncio.to_thread(checkpoint.write, self._file, tuple(self.held), healthy)
+            entries = tuple(self.held)
+            await asyncio.to_thread(checkpoint.write, self._file, entries, healthy, by_node=self._by_node)
 
     def purge(self) -> None:
         """Forgets pods that have ended, and then, with them, ids that are in flight for a pod of now."""
@@ -70,6 +73,17 @@ class DeviceMemory:
     def count(self, resource: str, ids: Ids) -> None:
         """Takes ids for allocated that are not in the books yet."""
         self._allocated.setdefault(resource, set()).update(ids)
+
+    def room(self, uid: str) -> dict[str, ResourceStatus]:
+        """The node's status as a pod is held against it: if it holds anything, all that is dealt has room."""
+        status = self.lists.status()
+        if uid in self.held.uids:
+            for resource, ids in self._allocated.items():
+                known = status.get(resource, ResourceStatus())
+                status[resource] = ResourceStatus(
+                    capacity=known.capacity, allocatable=max(len(ids), known.allocatable)
+                )
+        return status
 
     def knows(self, resource: str) -> bool:
         """Whether the resource is taken for a plugin's."""

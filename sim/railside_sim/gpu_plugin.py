@@ -36,6 +36,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
 
 
+Nodes = int | tuple[int, ...] | None
+"""The NUMA node of an id, several, or no TopologyInfo at all."""
+
 Preference = Callable[[Asked], Collection[str]]
 """Answers a GetPreferredAllocation."""
 
@@ -66,7 +69,7 @@ async def _at_once() -> None:
 
 
 class GpuPlugin(DevicePluginBase):
-    """Offers ``gpus`` (NUMA node by id, None without) in ``folder``, the kubelet's folder of sockets.
+    """Offers ``gpus`` (NUMA nodes by id) in ``folder``, the kubelet's folder of sockets.
 
     Without a ``preference`` it leaves the choice to the kubelet, which makes it at random inside a NUMA node.
     """
@@ -74,7 +77,7 @@ class GpuPlugin(DevicePluginBase):
     def __init__(
         self,
         folder: Path,
-        gpus: Mapping[str, int | None],
+        gpus: Mapping[str, Nodes],
         *,
         resource: str = names.GPU_RESOURCE,
         preference: Preference | None = None,
@@ -82,8 +85,10 @@ class GpuPlugin(DevicePluginBase):
         socket: str = "",
     ) -> None:
         self.asked: list[Asked] = []
+        self.variable = _VISIBLE
+        """Names the ids in a container's environment; without a name nothing does."""
         self.envs: dict[str, str] = {}
-        """What an Allocate answers beside the GPUs' ids."""
+        """What an Allocate answers beside that."""
         self.nodes: dict[str, tuple[str, ...]] = {}
         """Device nodes of the host that an Allocate hands over, by id: so plain plugins of other devices do."""
         self.before_answer: Callable[[], Awaitable[None]] = _at_once
@@ -107,6 +112,10 @@ class GpuPlugin(DevicePluginBase):
         """Listens on its socket, which must not be taken, and registers. Raises OSError, GRPCError."""
         self._server = MortalServer([self])
         await self._server.serve(self._socket)
+        await self.register()
+
+    async def register(self) -> None:
+        """Registers, served or not. Raises OSError, GRPCError."""
         request = pb.RegisterRequest(
             version=names.DEVICE_PLUGIN_API,
             endpoint=self._socket.name,
@@ -121,7 +130,7 @@ class GpuPlugin(DevicePluginBase):
         await self._server.end()
         self._socket.unlink(missing_ok=True)
 
-    async def tell(self, gpus: Mapping[str, int | None], *, sick: Collection[str] = ()) -> None:
+    async def tell(self, gpus: Mapping[str, Nodes], *, sick: Collection[str] = ()) -> None:
         """Offers ``gpus`` from now on, those of ``sick`` as Unhealthy."""
         self._gpus, self._sick = dict(gpus), frozenset(sick)
         await self.resend()
@@ -144,7 +153,7 @@ class GpuPlugin(DevicePluginBase):
         """The list, and again at each change."""
         await stream.recv_message()
         while True:
-            devices = [self._device(device, node) for device, node in self._gpus.items()]
+            devices = [self._device(device, nodes) for device, nodes in self._gpus.items()]
             async with self._changes:
                 await stream.send_message(pb.ListAndWatchResponse(devices=devices))
                 await self._changes.wait()
@@ -191,7 +200,7 @@ class GpuPlugin(DevicePluginBase):
     def _answer(self, ids: Collection[str]) -> pb.ContainerAllocateResponse:
         paths = dict.fromkeys(path for device in ids for path in self.nodes.get(device, ()))
         return pb.ContainerAllocateResponse(
-            envs={_VISIBLE: ",".join(ids), **self.envs},
+            envs={**({self.variable: ",".join(ids)} if self.variable else {}), **self.envs},
             devices=[
                 pb.DeviceSpec(host_path=path, container_path=_inside(path), permissions="rw") for path in paths
             ],
@@ -201,9 +210,15 @@ class GpuPlugin(DevicePluginBase):
         self.asked.append(Asked(call=call, ids=tuple(sorted(ids))))
         return self.asked[-1]
 
-    def _device(self, device: str, node: int | None) -> pb.Device:
-        topology = None if node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=node)])
+    def _device(self, device: str, nodes: Nodes) -> pb.Device:
+        topology = (
+            None if nodes is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=node) for node in _each(nodes)])
+        )
         return pb.Device(ID=device, health="Unhealthy" if device in self._sick else "Healthy", topology=topology)
+
+
+def _each(nodes: int | tuple[int, ...]) -> tuple[int, ...]:
+    return nodes if isinstance(nodes, tuple) else (nodes,)
 
 
 def _inside(path: str) -> str:

@@ -4,15 +4,19 @@ It answers for hanging up: grpclib's own server only cancels its handlers and le
 process does that ends. It must not know what is served.
 """
 
+import asyncio
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grpclib.server import Server
 
 if TYPE_CHECKING:
     from grpclib._typing import IServable
     from grpclib.protocol import H2Protocol
+
+
+_ROUNDS: Final = 5
 
 
 class MortalServer(Server):
@@ -28,12 +32,20 @@ class MortalServer(Server):
 
     async def end(self) -> None:
         """Hangs up and waits for all handlers. The socket file stays, as after a process's end."""
+        await self._accept_no_more()
         self.close()
         for protocol in self._protocols:
             if hasattr(protocol, "processor"):
                 protocol.processor.close()
         self._protocols.clear()
         await self.wait_closed()
+
+    async def _accept_no_more(self) -> None:
+        """Returns when what was accepted can be closed: a connection is made some rounds of the loop later."""
+        for listening in self._server.sockets if isinstance(self._server, asyncio.Server) else ():
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
 
     def _protocol_factory(self) -> "H2Protocol":
         protocol = super()._protocol_factory()

@@ -1,6 +1,6 @@
 """An embedded kubelet: real sockets, the device plugin API, and pods that come, go and restart.
 
-It answers for what a plugin would live through with the real one (1.34, one node), and for the scheduler's count
+It answers for what a plugin would live through with the real one (1.34 or older), and for the scheduler's count
 before it. It must not know any plugin, nor poll: whoever waits uses ``until``, and retries come when told.
 """
 
@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from railside_proto import names
+from railside_sim.ages import KUBELET_1_34, Age
+from railside_sim.chance import Chance, Luck
 from railside_sim.device import KubeletCrashedError, ListedDevice
 from railside_sim.kubelet_run import KubeletRun
 from railside_sim.node_pods import NodePod, NodePods
@@ -29,8 +31,9 @@ _PATIENCE_S: Final = 10.0
 class EmbeddedKubelet:
     """One node's kubelet in ``kubelet_dir``. Use as ``async with``, or ``start`` and ``stop``.
 
-    ``read_node`` says what device node is at a path, ``rng`` makes the choices that the real one makes at random,
-    ``numa_nodes`` are those it knows, ``policy`` and ``scope`` are topologyManagerPolicy and -Scope.
+    ``read_node`` says what device node is at a path, ``rng`` makes the choices that the real one makes at random
+    (where there is a ``chance``, that does), ``numa_nodes`` are those it knows, ``policy`` and ``scope`` are its
+    topologyManagerPolicy and -Scope, ``age`` is its release.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class EmbeddedKubelet:
         numa_nodes: Sequence[int] = (0, 1),
         policy: Policy = "best-effort",
         scope: Scope = "container",
+        chance: Chance | None = None,
+        age: Age = KUBELET_1_34,
     ) -> None:
         self._kubelet_dir = kubelet_dir
-        self._rng = rng
-        self._topology = (policy, scope, tuple(numa_nodes))
-        self._pods = NodePods(read_node)
+        self._chance = chance or Luck(rng)
+        self._topology, self._age = (policy, scope, tuple(numa_nodes)), age
+        self._pods = NodePods(read_node, finds_restarted=age.finds_restarted)
         self._pod_loop = asyncio.Lock()
         self._changes = asyncio.Condition()
         self._run = self._new_run()
@@ -179,7 +184,7 @@ class EmbeddedKubelet:
         await self._notify()
 
     def _new_run(self) -> KubeletRun:
-        return KubeletRun(self._kubelet_dir, self._pods, self._rng, self._topology, self._notify)
+        return KubeletRun(self._kubelet_dir, self._pods, self._chance, self._topology, self._notify, self._age)
 
     async def _readmit(self) -> dict[str, Failed]:
         killed = {}
@@ -197,21 +202,19 @@ class EmbeddedKubelet:
         return killed
 
     async def _admit(self, each: NodePod) -> Outcome:
-        refusal = self._turned_away(each)
-        if isinstance(refusal, str):
-            return Pending(pod=each.pod.key, reason=refusal)
+        reason = None if each.pod.static else lacking(each.pod, self._beside(each), self.node_status())
+        if reason is not None:
+            return Pending(pod=each.pod.key, reason=reason)
         each.is_bound = each.is_taken = True
         each.outcome = None
-        refusal = refusal or await self._run.topology.admit(each.pod)
+        refusal = await self._run.topology.admit(each.pod)
+        refusal = refusal or over_node(each.pod, self._beside(each), self._run.memory.room(each.pod.uid))
         if refusal is not None:
             return self._failed(each, refusal)
         return await each.worker.start(self._run.devices, self._seats(each))
 
-    def _turned_away(self, each: NodePod) -> str | Refusal | None:
-        """A sentence of the scheduler's, or a refusal of the kubelet's for a pod that it alone has seen."""
-        others = [other.pod for other in self._pods if other.counts]
-        judge = over_node if each.pod.static else lacking
-        return judge(each.pod, others, self.node_status())
+    def _beside(self, each: NodePod) -> list[Pod]:
+        return [other.pod for other in self._pods if other.counts and other is not each]
 
     async def _start(self, each: NodePod) -> Outcome:
         return await self._note(each, each.worker.start(self._run.devices, self._seats(each)))

@@ -3,11 +3,12 @@
 It answers for what a kubelet knows only while it runs. It must not outlive a stop: the next start makes another.
 """
 
-import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from railside_proto import names
+from railside_sim.ages import Age
+from railside_sim.chance import Chance
 from railside_sim.device import ListedDevice
 from railside_sim.device_manager import DeviceManager
 from railside_sim.device_memory import DeviceMemory
@@ -28,20 +29,21 @@ class KubeletRun:
         self,
         kubelet_dir: Path,
         pods: NodePods,
-        rng: random.Random,
+        chance: Chance,
         topology: tuple[Policy, Scope, tuple[int, ...]],
         changed: Callable[[], Awaitable[None]],
+        age: Age,
     ) -> None:
         folder = kubelet_dir / names.DEVICE_PLUGINS
         self._changed = changed
         self._socket = kubelet_dir / names.POD_RESOURCES / names.KUBELET_SOCKET
-        self.memory = DeviceMemory(folder / names.KUBELET_CHECKPOINT, pods)
-        self.devices = DeviceManager(self.memory, rng)
+        self.memory = DeviceMemory(folder / names.KUBELET_CHECKPOINT, pods, by_node=age.writes_nodes)
+        self.devices = DeviceManager(self.memory, chance)
         policy, scope, numa_nodes = topology
         hints = HintProvider(self.memory, numa_nodes)
         self.topology = TopologyManager(policy, scope, numa_nodes, hints, self.devices)
-        self._registry = PluginRegistry(folder, self)
-        self._pod_resources = MortalServer([PodResources(self.memory, pods)])
+        self._registry = PluginRegistry(folder, self, age)
+        self._pod_resources = MortalServer([PodResources(self.memory, pods, age)])
 
     async def start(self) -> None:
         """Takes over the checkpoint, deletes all sockets in device-plugins, and serves. Raises OSError."""

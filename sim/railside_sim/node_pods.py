@@ -35,8 +35,9 @@ class NodePod:
 class NodePods:
     """Pods by key. A pod that ended is here no longer, whatever the kubelet still remembers."""
 
-    def __init__(self, read_node: NodeReader) -> None:
+    def __init__(self, read_node: NodeReader, *, finds_restarted: bool) -> None:
         self._read_node = read_node
+        self._finds_restarted = finds_restarted
         self._pods: dict[str, NodePod] = {}
         self._made = 0
         self._complete = False
@@ -64,7 +65,8 @@ class NodePods:
 
     def found_running(self, uid: str, container: str) -> bool:
         """Whether a kubelet that starts now takes the container for running."""
-        return any(each.worker.found_running(container) for each in self if each.pod.uid == uid)
+        workers = (each.worker for each in self if each.pod.uid == uid)
+        return any(one.found_running(container, also_restarted=self._finds_restarted) for one in workers)
 
     def accept(self, pod: Pod) -> NodePod:
         """A new pod, or one that still waits for room. Raises ValueError for one that is on the node."""

@@ -14,6 +14,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import DevicePluginStub
+from railside_sim.ages import KUBELET_1_34, Age
 from railside_sim.device import ListedDevice
 
 _PATIENCE_S: Final = 30.0
@@ -31,10 +32,11 @@ class PluginError(Exception):
 
 
 class PluginClient:
-    """One plugin behind one socket. ``connect`` first; ``follow`` runs until the plugin's stream ends."""
+    """One plugin behind one socket. ``connect`` or ``dial`` first; ``follow`` runs until its stream ends."""
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, socket: Path, age: Age = KUBELET_1_34) -> None:
+        self.socket = socket
+        self._age = age
         self._channel = Channel(path=str(socket))
         self._stub = DevicePluginStub(self._channel)
         self._options = pb.DevicePluginOptions()
@@ -44,6 +46,11 @@ class PluginClient:
     async def connect(self) -> None:
         """Asks for the options, as the kubelet does inside Register. Raises PluginError."""
         self._options = await self._ask(self._stub.GetDevicePluginOptions, pb.Empty())
+
+    async def dial(self, options: pb.DevicePluginOptions) -> None:
+        """Opens the connection alone: older kubelets take the options from Register. Raises OSError."""
+        self._options = options
+        await self._channel.__connect__()
 
     @property
     def is_told_of_starts(self) -> bool:
@@ -64,8 +71,8 @@ class PluginClient:
         must_include: Sequence[str],
         count: int,
     ) -> frozenset[str]:
-        """The ids that the plugin would choose; none where it does not offer to. Raises PluginError."""
-        if not self._options.get_preferred_allocation_available:
+        """The ids that the plugin would choose; none where nobody asks or answers. Raises PluginError."""
+        if not (self._age.asks_for_preference and self._options.get_preferred_allocation_available):
             return frozenset()
         wish = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available,
@@ -101,7 +108,7 @@ class PluginClient:
 
     async def _ask(self, method: UnaryUnaryMethod[Request, Answer], request: Request) -> Answer:
         if self.stopped:
-            raise PluginError(f"endpoint {self._socket.name} has been stopped")
+            raise PluginError(f"endpoint {self.socket.name} has been stopped")
         try:
             return await method(request, timeout=_PATIENCE_S)
         except GRPCError as error:

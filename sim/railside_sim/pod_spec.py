@@ -11,7 +11,7 @@ MAIN = "main"
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One container and its limits by resource, at least 1 each; ``restartable`` makes an init one a sidecar.
+    """One container and its limits by resource, which may be 0; ``restartable`` makes an init one a sidecar.
 
     Resources that no plugin ever registered (``cpu``) are carried and never dealt.
     """
@@ -21,10 +21,10 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     restartable: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses less than 1 with ValueError: the kubelet would never ask a plugin for it."""
+        """Refuses less than 0 with ValueError, as the API server does."""
         for resource, count in self.requests.items():
-            if count < 1:
-                raise ValueError(f"container {self.name} asks for {count} of {resource}; allowed is 1 or more")
+            if count < 0:
+                raise ValueError(f"container {self.name} asks for {count} of {resource}; allowed is 0 or more")
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):

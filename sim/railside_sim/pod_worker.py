@@ -35,10 +35,9 @@ class ContainerState:
         self.seen = Started(name=spec.name)
         self.reason = "ContainerCreating"
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether a kubelet that starts now knows it for running: it does not, of one that was restarted."""
-        return self.phase is Phase.RUNNING and self.starts == 1
+    def is_found(self, *, also_restarted: bool) -> bool:
+        """Whether a kubelet that starts now knows it for running; of one that was restarted not each does."""
+        return self.phase is Phase.RUNNING and (also_restarted or self.starts == 1)
 
 
 class PodWorker:
@@ -49,9 +48,9 @@ class PodWorker:
         self._read_node = read_node
         self._states = {container.name: ContainerState(container) for container in pod.in_order()}
 
-    def found_running(self, container: str) -> bool:
+    def found_running(self, container: str, *, also_restarted: bool) -> bool:
         """Whether a kubelet that starts now takes the container for running."""
-        return self._states[container].is_plain
+        return self._states[container].is_found(also_restarted=also_restarted)
 
     @property
     def is_new(self) -> bool:

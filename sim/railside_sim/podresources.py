@@ -1,17 +1,19 @@
 """The kubelet's PodResources service: who holds what, for those who ask over its socket.
 
-It answers for the answers' shape and for List's side effect (pkg/kubelet/apis/podresources): it forgets ended
-pods, and ids in flight with them. It must not be asked by the embedded kubelet itself.
+It answers for the answers' shape, for what a release does not tell, and for List's side effect
+(pkg/kubelet/apis/podresources): it forgets ended pods, and ids in flight with them. It must not be asked by the
+embedded kubelet itself.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerBase
+from railside_sim.ages import Age, Verb
 from railside_sim.device_memory import DeviceMemory
 from railside_sim.node_pods import NodePods
 from railside_sim.pod_devices import NO_NODE
@@ -20,19 +22,23 @@ from railside_sim.pod_spec import ContainerSpec, Pod
 if TYPE_CHECKING:
     from grpclib.server import Stream
 
+_SERVICE: Final = "v1.PodResourcesLister"
+
 
 class PodResources(PodResourcesListerBase):
     """Serves one start of the kubelet: nothing is listed before pods have been admitted again."""
 
-    def __init__(self, memory: DeviceMemory, pods: NodePods) -> None:
+    def __init__(self, memory: DeviceMemory, pods: NodePods, age: Age) -> None:
         self._memory = memory
         self._pods = pods
+        self._age = age
 
     async def List(  # noqa: N802 - the wire's name
         self, stream: "Stream[pb.ListPodResourcesRequest, pb.ListPodResourcesResponse]"
     ) -> None:
         """Everything held by pods that have not ended, sidecars included."""
         await stream.recv_message()
+        self._check("List")
         self._memory.purge()
         listed = [self._of_pod(pod) for pod in self._taken()]
         await stream.send_message(pb.ListPodResourcesResponse(pod_resources=listed))
@@ -42,6 +48,7 @@ class PodResources(PodResourcesListerBase):
     ) -> None:
         """The same for one pod; UNKNOWN where there is none."""
         asked = await stream.recv_message() or pb.GetPodResourcesRequest()
+        self._check("Get")
         for pod in self._taken():
             if (pod.name, pod.namespace) == (asked.pod_name, asked.pod_namespace):
                 await stream.send_message(pb.GetPodResourcesResponse(pod_resources=self._of_pod(pod)))
@@ -53,7 +60,17 @@ class PodResources(PodResourcesListerBase):
     ) -> None:
         """Healthy ids of all plugins, held or free."""
         await stream.recv_message()
+        self._check("GetAllocatableResources")
         await stream.send_message(pb.AllocatableResourcesResponse(devices=self._healthy()))
+
+    def _check(self, verb: Verb) -> None:
+        """Refuses what this release does not know or do, as its Go server words it."""
+        if not self._age.tells:
+            raise GRPCError(Status.UNIMPLEMENTED, f"unknown service {_SERVICE}")
+        if verb not in self._age.tells:
+            raise GRPCError(Status.UNIMPLEMENTED, f"unknown method {verb} for service {_SERVICE}")
+        if verb in self._age.switched_off:
+            raise GRPCError(Status.UNKNOWN, f"Pod Resources API {verb} disabled")
 
     def _taken(self) -> list[Pod]:
         active = self._pods.active()

@@ -23,7 +23,10 @@ def lacking(pod: Pod, others: Iterable[Pod], status: Status) -> str | None:
 
 
 def over_node(pod: Pod, others: Iterable[Pod], status: Status) -> Refusal | None:
-    """Why the kubelet turns away a pod that came past the scheduler; resources it never heard of are no reason."""
+    """Why the kubelet turns away a pod, though it has dealt it all; resources it never heard of are no reason.
+
+    This is rare: ``status`` counts at least what is dealt, so another pod must ask for what it was never dealt.
+    """
     used = _used(others)
     for name, count in _extended(pod).items():
         capacity, taken = _allocatable(status, name), used.get(name, 0)
@@ -37,7 +40,8 @@ def over_node(pod: Pod, others: Iterable[Pod], status: Status) -> Refusal | None
 
 
 def _extended(pod: Pod) -> dict[str, int]:
-    return {name: count for name, count in pod.total().items() if "/" in name}
+    """Of device plugins; who asks for 0 asks for nothing, however little there is."""
+    return {name: count for name, count in pod.total().items() if "/" in name and count}
 
 
 def _used(pods: Iterable[Pod]) -> dict[str, int]:

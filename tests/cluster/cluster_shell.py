@@ -9,6 +9,7 @@ import sys
 
 import yaml
 
+from harness import commands
 from harness.cluster import Cluster
 from harness.kubelet import NodeSettings
 from harness.places import Places
@@ -17,8 +18,8 @@ from railside_proto.names import MODE_LABEL
 
 SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
 WELCOME = """\
-A cluster of one node ({node}, {numa} NUMA nodes, policy {policy}) runs in this shell's
-namespaces, and kubectl is ready. The agent, told that {node} is the machine of
+A cluster of {kubernetes} and one node ({node}, {numa} NUMA nodes, policy {policy}) runs in this
+shell's namespaces, and kubectl is ready. The agent, told that {node} is the machine of
 {machine}, and the document's Pod:
   kubectl apply -f {manifest}
   kubectl apply -f {example}
@@ -38,9 +39,10 @@ def main(arguments: list[str]) -> int:
     with Cluster(places) as cluster, cluster.node(SETTINGS) as node:
         manifest = places.workdir / "railside-agent.yaml"
         tree = lay_out_machine(node).tree
-        manifest.write_text(yaml.safe_dump_all(manifests(tree)))
+        manifest.write_text(yaml.safe_dump_all(manifests(cluster.kubectl, tree)))
         sys.stderr.write(
             WELCOME.format(
+                kubernetes=commands.run("kubelet", "--version").strip(),
                 node=node.name,
                 machine=MACHINE.stem,
                 manifest=manifest,

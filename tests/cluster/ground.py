@@ -15,7 +15,7 @@ from harness.cluster import Cluster
 from harness.kubelet import NodeSettings
 from harness.node import ClusterNode
 from harness.objects import Node, Pod
-from kubelets import list_pods
+from pod_resources import list_pods
 from railside_proto.names import (
     DEVICE_PLUGINS,
     GPU_RESOURCE,

@@ -1,20 +1,24 @@
-"""The product on a node of the cluster: the DaemonSet of deploy/, on the tree of one of our machines.
+"""The product on a node of the cluster: the kustomize base of deploy/, on the tree of one of our machines.
 
 It answers for what must differ from a real node: where the machine's sys, dev and proc are. It must not change
 anything else of the manifest.
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
+from msgspec import structs
 
 from harness import devices, waiting
 from harness.cluster import Cluster
+from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.node import ClusterNode
 from harness.objects import Node, Pod
@@ -27,8 +31,7 @@ from railside_sim.tree import write_tree
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "deploy/examples/rdma-test.yaml"
-DAEMONSET = REPOSITORY / "deploy/agent/daemonset.yaml"
-RBAC = REPOSITORY / "deploy/agent/rbac.yaml"
+BASE = REPOSITORY / "deploy/agent"
 MACHINE = REPOSITORY / "tests/machines/ecs.hpcpni3.45xlarge.machine"
 NAMESPACE = "railside"
 HARDWARE = {"feature.node.kubernetes.io/rdma.available": "true"}
@@ -39,13 +42,25 @@ _ASK = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1],
 
 
 @dataclass(frozen=True)
+class LaidOutMachine:
+    """A machine's tree on a node, and the numbers of its device nodes by name."""
+
+    tree: Path
+    numbers: dict[str, devices.Number]
+
+
+@dataclass(frozen=True)
 class InstalledAgent:
     """The agent's DaemonSet with one pod, on one node."""
 
     cluster: Cluster
     node: ClusterNode
-    numbers: dict[str, devices.Number]
-    """Numbers of the character devices that stand in for the machine's, by the node's name."""
+    machine: LaidOutMachine
+
+    @property
+    def numbers(self) -> dict[str, devices.Number]:
+        """Numbers of the character devices that stand in for the machine's, by the node's name."""
+        return self.machine.numbers
 
     def hca_names(self) -> dict[str, str]:
         """Name of the HCA of each device node, by the node's name."""
@@ -75,6 +90,11 @@ class InstalledAgent:
         (name,) = self._pods()
         return name
 
+    def process(self) -> int:
+        """Its process, numbered as here. Raises ValueError while there is none."""
+        (pid,) = (one.pid for one in psutil.process_iter(["cmdline"]) if _is_agent(one, self.node.cgroup))
+        return pid
+
     def replace(self) -> None:
         """Delete the agent's pod; return when another is there in its place and the kubelet listens to it."""
         old = self.pod()
@@ -99,6 +119,15 @@ class InstalledAgent:
         return self.node.run("python3", "-I", "-S", "-c", _ASK, f"http://127.0.0.1:9471{path}")
 
 
+def _is_agent(process: psutil.Process, cgroup: str) -> bool:
+    """Whether it is the agent in a pod of the node with that ``cgroup``."""
+    words = process.info["cmdline"] or []
+    try:
+        return words[-1:] == ["run"] and f"/{cgroup}/" in Path(f"/proc/{process.pid}/cgroup").read_text()
+    except OSError:
+        return False
+
+
 def offered(node: Node) -> tuple[int, int]:
     """Capacity and allocatable HCAs of a node."""
     capacity, allocatable = (of.get(RESOURCE, "0") for of in (node.status.capacity, node.status.allocatable))
@@ -107,24 +136,17 @@ def offered(node: Node) -> tuple[int, int]:
 
 @contextmanager
 def installed_agent(cluster: Cluster, settings: NodeSettings, **environment: str) -> Iterator[InstalledAgent]:
-    """Make a node, put our machine's tree on it, and apply the DaemonSet with more of ``environment``."""
+    """Make a node, put our machine's tree on it, and apply the base with more of ``environment``."""
     with cluster.node(settings) as node:
         machine = lay_out_machine(node)
-        cluster.kubectl.apply(*manifests(machine.tree, **environment))
-        agent = InstalledAgent(cluster, node, machine.numbers)
+        cluster.kubectl.apply(*manifests(cluster.kubectl, machine.tree, **environment))
+        agent = InstalledAgent(cluster, node, machine)
         try:
             cluster.kubectl("rollout", "status", "-n", NAMESPACE, "daemonset/railside-agent", "--timeout=90s")
             yield agent
         finally:
-            cluster.kubectl("delete", "-n", NAMESPACE, "daemonset/railside-agent", "--wait=false")
-
-
-@dataclass(frozen=True)
-class LaidOutMachine:
-    """A machine's tree on a node, and the numbers of its device nodes by name."""
-
-    tree: Path
-    numbers: dict[str, devices.Number]
+            # With its pods: one that is left would go to the next node, too, and fight for its kubelet.
+            cluster.kubectl("delete", "-n", NAMESPACE, "daemonset/railside-agent", "--cascade=foreground")
 
 
 def lay_out_machine(node: ClusterNode) -> LaidOutMachine:
@@ -136,6 +158,19 @@ def lay_out_machine(node: ClusterNode) -> LaidOutMachine:
     return LaidOutMachine(tree, numbers)
 
 
+def boot_in_another_order(machine: LaidOutMachine) -> None:
+    """What a boot leaves of the tree when the kernel finds the HCAs last to first: no ``run``, other numbers."""
+    for folder in ("sys", "proc", "dev", "var/run", "run"):
+        shutil.rmtree(machine.tree / folder, ignore_errors=True)
+    manifest = read_manifest(MACHINE)
+    numbers = [hca.uverbs for hca in manifest.hcas]
+    hcas = tuple(
+        structs.replace(hca, uverbs=uverbs) for hca, uverbs in zip(manifest.hcas, reversed(numbers), strict=True)
+    )
+    found = structs.replace(manifest, hcas=hcas)
+    write_tree(found, machine.tree, make_node=CharacterDevices().make, numbers=_stand_ins(found))
+
+
 def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
     """A device of this kernel for each InfiniBand HCA of the machine, and one for rdma_cm."""
     infiniband = [hca for hca in machine.hcas if any(port.link is LinkLayer.INFINIBAND for port in hca.ports)]
@@ -143,10 +178,9 @@ def _stand_ins(machine: Manifest) -> dict[str, devices.Number]:
     return dict(zip([*names, "rdma_cm"], devices.stand_ins(len(names) + 1), strict=True))
 
 
-def manifests(tree: Path, **environment: str) -> Iterator[dict[str, Any]]:
+def manifests(kubectl: Kubectl, tree: Path, **environment: str) -> Iterator[dict[str, Any]]:
     """The objects of deploy/agent, the machine's folders of the host taken from ``tree``."""
-    files = (DAEMONSET, RBAC)
-    for manifest in (one for file in files for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))):
+    for manifest in yaml.safe_load_all(kubectl("kustomize", BASE)):
         if manifest["kind"] == "DaemonSet":
             spec = manifest["spec"]["template"]["spec"]
             for volume in spec["volumes"]:

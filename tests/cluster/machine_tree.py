@@ -29,6 +29,7 @@ class Unplugged:
         (self.kept / "entry").rename(self.entry)
         node = self.kept / "node"
         node.rename(self.entry.parents[2].parent / "dev/infiniband" / self.entry.name)
+        self.kept.rmdir()
 
 
 def set_port(tree: Path, device: str, state: str) -> None:

@@ -70,7 +70,7 @@ def dealt_twice(on: Ground, *, lists: bool) -> bool:
 
 
 def test_a_container_that_has_restarted_once(on: Ground, say: Say) -> None:
-    """Law 3: a late plugin kills a pod or not: the kubelet looks at its ended container, or at the running one."""
+    """Law 3: a late plugin kills a pod or not, as the kubelet looks at its ended container or at the new one."""
     plugin = on.plugin({f"h{number}": 0 for number in range(RESTARTED)})
     pods = [f"restarted-{number}" for number in range(RESTARTED)]
     on.ask(*(on.pod(name, *ONCE) for name in pods))

@@ -123,9 +123,7 @@ class TestTheDocumentsPod:
         (container,) = agent.pool()["containers"]
         assert agent.held() == set(container["seats"])
 
-    def test_it_opens_its_own_hca_and_is_refused_every_other(
-        self, agent: InstalledAgent, kubectl: Kubectl
-    ) -> None:
+    def test_it_opens_its_own_hca_andis_refused_every_other(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
         """The kernel lets the container open the numbers it was given, under any name, and no others."""
         own = uverbs_inside(kubectl, "rdma-test")
         script = "\n".join(
@@ -182,7 +180,7 @@ def test_nine_pods_and_eight_hcas(agent: InstalledAgent, kubectl: Kubectl) -> No
         dealt = {uverbs_inside(kubectl, name) for name in names}
         try:
             kubectl.apply(example_pod("rdma-late"))
-            waiting = kubectl.wait(Pod, "rdma-late", _is_refused)
+            waiting = kubectl.wait(Pod, "rdma-late", is_refused)
             remove(kubectl, names[0])
             kubectl.wait(Pod, "rdma-late", lambda pod: pod.running)
         finally:
@@ -193,7 +191,8 @@ def test_nine_pods_and_eight_hcas(agent: InstalledAgent, kubectl: Kubectl) -> No
     assert waiting.status.phase == "Pending"
 
 
-def _is_refused(pod: Pod) -> bool:
+def is_refused(pod: Pod) -> bool:
+    """Whether the scheduler has found no node for it."""
     return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in pod.status.conditions)
 
 
@@ -215,7 +214,7 @@ def test_two_hcas_of_one_numa_node(agent: InstalledAgent, kubectl: Kubectl) -> N
 
 @pytest.mark.parametrize("gracefully", [True, False], ids=["stopped", "killed"])
 def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracefully: bool) -> None:
-    """A kubelet that restarts finds every HCA offered again, and its pods with theirs as before.
+    """A kubelet that restarts finds every HCA offered again, and its pods with theirs as before (B-DP-34, 43).
 
     The pods have an init container with an HCA: when the list comes late, or without a held seat, the kubelet
     fails and kills such pods at its restart.
@@ -225,6 +224,7 @@ def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracef
         end = agent.node.kubelet.stop if gracefully else agent.node.kubelet.kill
         end()
         agent.await_streams(0)
+        away = agent.status()["notReady"]
         agent.node.kubelet.start()
         agent.await_streams(1)
         agent.await_offered(8)
@@ -237,6 +237,7 @@ def test_the_kubelet_restarts(agent: InstalledAgent, kubectl: Kubectl, *, gracef
             main_container(pod).container_id for pod in after
         ]
         assert third not in set().union(*seen.values())
+        assert any("kubelet" in sentence for sentence in away)
 
 
 def test_the_agent_is_replaced(agent: InstalledAgent, kubectl: Kubectl) -> None:

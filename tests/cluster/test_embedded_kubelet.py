@@ -10,10 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from harness.cluster import Cluster, MakeNode
-from kubelets import GPU, HCA, Judged, Lists, Real, embedded, judged, list_pods
+from judged import Judged, judged
+from kubelets import GPU, HCA, Lists, age_of_this_run, embedded
+from pod_resources import list_pods
+from railside_sim.ages import KUBELET_1_34, KUBELET_1_37
 from railside_sim.pod_spec import ContainerSpec, Pod
 from railside_sim.policies import Policy
 from railside_sim.topology_manager import Scope
+from real_kubelet import Real
 
 BARE, FAR, MIXED = "example.com/bare", "example.com/far", "example.com/mixed"
 LISTS: Lists = {
@@ -35,6 +39,11 @@ def pod(name: str, *containers: ContainerSpec, init: tuple[ContainerSpec, ...] =
     return Pod(name=name, containers=containers, init_containers=init)
 
 
+def direct(name: str, *containers: ContainerSpec) -> Pod:
+    """A pod that no scheduler has seen."""
+    return Pod(name=name, containers=containers, static=True)
+
+
 PODS = (
     pod("one", asks(hca=1)),
     pod("both", asks(hca=2, gpu=2)),
@@ -45,20 +54,24 @@ PODS = (
     pod("bare", asks(bare=2)),
     pod("far", asks(far=1)),
     pod("mixed", asks(mixed=2)),
+    pod("nothing", asks(hca=0, bare=0)),
+    pod("beside", asks(hca=0, gpu=5)),
+    direct("greedy", asks(hca=13)),
 )
 
 
-EVERY = tuple(each.name for each in PODS)
+EVERY = tuple(each.name for each in PODS if each.name != "beside")
+"""All that have room together."""
 CONFIGURATIONS: tuple[tuple[Policy, Scope, tuple[str, ...]], ...] = (
-    ("none", "container", ("both", "init", "bare")),
+    ("none", "container", ("both", "init", "bare", "greedy")),
     ("best-effort", "container", EVERY),
     ("restricted", "container", EVERY),
-    ("restricted", "pod", ("both", "init", "wide", "two", "sidecar")),
-    ("single-numa-node", "pod", ("both", "init", "wide", "two", "far")),
+    ("restricted", "pod", ("both", "init", "wide", "two", "sidecar", "beside")),
+    ("single-numa-node", "pod", ("both", "init", "wide", "two", "far", "beside", "greedy")),
 )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_pods_of_every_shape(node: MakeNode, cluster: Cluster) -> None:
     """Under each policy, pods get ids of the same nodes by the same calls, or the same words of refusal."""
     nodes = [node(numa=2, policy=policy, scope=scope) for policy, scope, _ in CONFIGURATIONS]
@@ -96,6 +109,7 @@ def unexpected(error: str) -> str:
 
 LATE = unexpected("no healthy devices present")
 SICK = unexpected("previously allocated devices are no longer healthy")
+OVER = f"Node didn't have enough resource: {GPU}, requested: 7, used: 2, capacity: 8"
 HELD = ("h00", "h01")
 GONE: Lists = {HCA: {"x0": 0, "x1": 0}}
 
@@ -118,7 +132,22 @@ async def test_restarts(real: Real) -> None:
             assert await each.kubelet.becomes("init", LATE)
             assert await each.kubelet.becomes("plain", "Running")
             assert not await each.restart(in_time=True, lists=GONE)
-    assert "invalid memory address or nil pointer dereference" in real.log
+    assert "invalid memory address or nil pointer dereference" in real.log.read_text(errors="replace")
+
+
+MAY_BECOME = {KUBELET_1_34: {"Running", LATE}, KUBELET_1_37: {"Running"}}
+"""Which of a container's lives 1.34 looks at is left to chance."""
+
+
+async def test_a_restarted_container_and_a_late_plugin(real: Real) -> None:
+    """A container that has been restarted and runs may cost its pod's life in 1.34, and never in 1.37."""
+    async with both(real) as kubelets:
+        for each in kubelets:
+            await each.admit(pod("again", asks(hca=1)))
+            await each.kubelet.restart_container("again")
+            assert await each.restart(in_time=False)
+            await each.admit(pod("after", asks(hca=1)))
+            assert await each.kubelet.outcome("again") in MAY_BECOME[age_of_this_run()]
 
 
 async def test_ended_pods_in_the_checkpoint(real: Real) -> None:
@@ -127,11 +156,23 @@ async def test_ended_pods_in_the_checkpoint(real: Real) -> None:
         assert [await each.forget() for each in kubelets] == [[1, 1, 1, 0], [1, 1, 1, 0]]
 
 
-async def test_the_last_registration_dies_with_any_stream(real: Real) -> None:
-    """When an earlier stream of a resource ends, the kubelet hangs up on the plugin that registered last."""
+async def test_who_asked_too_early_counts_all_the_same(real: Real) -> None:
+    """A pod of a resource nobody knows starts without it, and takes the room of those who come later."""
     async with both(real) as kubelets:
         for each in kubelets:
-            await each.end_earlier_registration()
+            early = await each.admit(direct("early", asks(gpu=2)))
+            assert (early.outcome, early.nodes) == ("Running", {})
+            async with judged(each.kubelet, {GPU: LISTS[GPU]}) as later:
+                late = await later.admit(direct("late", asks(gpu=7)))
+            assert late.outcome == f"OutOf{GPU}: {OVER}"
+
+
+async def test_nothing_of_what_is_sick_is_refused(real: Real) -> None:
+    """The scheduler does not look at 0, and the kubelet has no healthy device to deal it from."""
+    async with both(real) as kubelets:
+        for each in kubelets:
+            await each.fall_ill(LISTS[HCA])
+            assert (await each.admit(pod("nothing", asks(hca=0)))).outcome == LATE
 
 
 @asynccontextmanager

@@ -1,10 +1,9 @@
-"""The agent where ``test_harm_*`` has a careless plugin do harm: dead HCAs, other numbers, and a boot.
+"""The agent where ``test_harm_*`` has a careless plugin do harm: dead HCAs, and other numbers.
 
 It answers for the agent beside the real kubelet and containerd. It must not repeat what ``test_life_cycle``,
-``test_document`` (restarts) and ``test_taking_over`` (foreign ids) have of the other laws.
+``test_document`` (restarts), ``test_reboot`` and ``test_taking_over`` (foreign ids) have of the other laws.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,19 +92,3 @@ def is_withheld(agent: InstalledAgent, kubectl: Kubectl) -> bool:
     """Whether the dead HCA is no more on offer, or the pod that was sent for it is told that it cannot start."""
     node = kubectl.read(Node, agent.node.name)
     return (node is not None and offered(node)[1] == 7) or "Failed" in reasons(kubectl, "waiting")
-
-
-def test_a_boot_finds_the_hcas_in_another_order(agent: InstalledAgent, kubectl: Kubectl) -> None:
-    """Law 9: no pod of before comes to another's HCA; the kubelet fails them all, as its plugins are pods too."""
-    with running(kubectl, *PAIR):
-        own = [uverbs_inside(kubectl, pod) for pod in PAIR]
-        agent.node.lose_power()
-        swap_uverbs(tree(agent), *own)
-        shutil.rmtree(tree(agent) / "run")
-        agent.node.start()
-        ended = [kubectl.wait(Pod, pod, lambda seen: seen.status.phase == "Failed") for pod in PAIR]
-        agent.await_offered(8)
-
-    with running(kubectl, *PAIR):
-        waiting.until(lambda: booked(agent, *PAIR) == inside(agent, *PAIR), "books and containers to agree")
-    assert [pod.status.reason for pod in ended] == ["UnexpectedAdmissionError"] * 2

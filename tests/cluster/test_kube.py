@@ -19,7 +19,7 @@ from harness.cluster import Cluster
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import Pod
-from installed_agent import DAEMONSET, HARDWARE, NAMESPACE, InstalledAgent, installed_agent
+from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent
 from railside_agent.event_book import Involved, Saying
 from railside_agent.events import EventTeller
 from railside_agent.mode import NotSeen
@@ -33,7 +33,6 @@ from railside_runtime.logs import make_logger
 
 T = TypeVar("T")
 
-RBAC = DAEMONSET.with_name("rbac.yaml")
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:railside-agent"
 ARRIVES_S = 20
 
@@ -62,12 +61,11 @@ def static_pods(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster, static_pods: Path) -> Iterator[InstalledAgent]:
-    """A node with HCAs, a folder of static pods, and the rights of the agent."""
+    """A node with HCAs and a folder of static pods."""
     settings = NodeSettings(
         labels={**HARDWARE, MODE_LABEL: "ib-shared"}, kubelet={"staticPodPath": str(static_pods)}
     )
     with installed_agent(cluster, settings) as installed:
-        cluster.kubectl.apply(RBAC)
         installed.await_offered(8)
         yield installed
 
@@ -233,20 +231,21 @@ async def test_events_are_seen_and_counted(agent: InstalledAgent, kubectl: Kubec
             for _ in range(3):
                 teller.tell(Saying(about=about_node, reason="NoActivePort", message="mlx5_1 has no active port"))
             teller.tell(Saying(about=about_pod, reason="HcaGone", message="mlx5_1 is gone", type="Warning"))
-            await asyncio.to_thread(await_event, kubectl, "NoActivePort", 3)
-            await asyncio.to_thread(await_event, kubectl, "HcaGone", 1)
+            await asyncio.to_thread(await_event, kubectl, about_node, "NoActivePort", 3)
+            await asyncio.to_thread(await_event, kubectl, about_pod, "HcaGone", 1)
             teller.tell(Saying(about=about_node, reason="NoActivePort", message="mlx5_1 has no active port"))
-            counted = await asyncio.to_thread(await_event, kubectl, "NoActivePort", 4)
+            counted = await asyncio.to_thread(await_event, kubectl, about_node, "NoActivePort", 4)
         assert "mlx5_1 is gone" in kubectl("describe", "pod", "told")
     assert counted["reportingComponent"] == "railside-agent"
     assert "mlx5_1 has no active port" in kubectl("describe", "node", agent.node.name)
 
 
-def await_event(kubectl: Kubectl, reason: str, count: int) -> dict[str, Any]:
-    """The one Event of ``reason``, once it counts ``count``."""
+def await_event(kubectl: Kubectl, about: Involved, reason: str, count: int) -> dict[str, Any]:
+    """The one Event of ``reason`` about an object, once it counts ``count``."""
+    words = ("events", "--field-selector", f"reason={reason},involvedObject.uid={about.uid}")
 
     def look() -> dict[str, Any] | None:
-        found: list[dict[str, Any]] = kubectl.get("events", "--field-selector", f"reason={reason}")["items"]
+        found: list[dict[str, Any]] = kubectl.get(*words)["items"]
         return next((one for one in found if len(found) == 1 and one["count"] == count), None)
 
     return waiting.until_value(look, f"one event {reason} that counts {count}", ARRIVES_S)
@@ -276,7 +275,7 @@ async def test_the_api_server_goes_and_comes_back(
             await asyncio.to_thread(label, kubectl, agent.node.name, "ib-shared-multi")
             await arrives(node.facts, lambda facts: facts.label == "ib-shared-multi" and facts.problem is None, 60)
             await arrives(pods.pods, lambda pods: pods.problem is None, 60)
-            await asyncio.to_thread(await_event, kubectl, "ToldLater", 1)
+            await asyncio.to_thread(await_event, kubectl, about, "ToldLater", 1)
         finally:
             await asyncio.to_thread(label, kubectl, agent.node.name, "ib-shared")
     assert gone.label == "ib-shared"

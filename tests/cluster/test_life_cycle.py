@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness import waiting
@@ -17,7 +16,7 @@ from harness.commands import CommandError
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import Node, Pod
-from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent, offered
 from machine_tree import ACTIVE, DOWN, set_port, unplug
 from railside_proto.names import MODE_LABEL
 from test_document import (
@@ -151,7 +150,7 @@ def test_the_agent_is_killed(agent: InstalledAgent, kubectl: Kubectl) -> None:
     with running(kubectl, "stays", "ends"):
         had = named(agent)
         inside = {name: uverbs_inside(kubectl, name) for name in ("stays", "ends")}
-        os.kill(process(agent), signal.SIGKILL)
+        os.kill(agent.process(), signal.SIGKILL)
         restarted(kubectl, "ends")
         agent.await_streams(1)
 
@@ -159,19 +158,36 @@ def test_the_agent_is_killed(agent: InstalledAgent, kubectl: Kubectl) -> None:
         waiting.until(lambda: named(agent) == had, "the agent to know its pods")
 
 
-def process(agent: InstalledAgent) -> int:
-    """The agent's process, numbered as here."""
-    (pid,) = (one.pid for one in psutil.process_iter(["cmdline"]) if is_agent(one, agent.node.cgroup))
-    return pid
+def test_the_kubelet_starts_before_the_agent(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """Killed together, the kubelet is up first and brings the agent: a pod runs on, and all is offered again."""
+    with running(kubectl, "holder") as (before,):
+        own = uverbs_inside(kubectl, "holder")
+        agent.node.kubelet.kill()
+        os.kill(agent.process(), signal.SIGKILL)
+        agent.node.kubelet.start()
+        waiting.until(lambda: listened_to(agent), "the agent to be back", timeout_s=60)
+        allocatable(agent, 8)
+        after = kubectl.wait(Pod, "holder", lambda pod: pod.running)
+        restarted(kubectl, "holder")
+
+        assert main_container(before).container_id == main_container(after).container_id
+        assert own == uverbs_inside(kubectl, "holder")
 
 
-def is_agent(process: psutil.Process, cgroup: str) -> bool:
-    """Whether it is the agent in a pod of the node with that ``cgroup``."""
-    words = process.info["cmdline"] or []
-    try:
-        return words[-1:] == ["run"] and f"/{cgroup}/" in Path(f"/proc/{process.pid}/cgroup").read_text()
-    except OSError:
-        return False
+def test_the_agent_is_rolled_over(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """A new template replaces the agent under pods: none is hurt, and one that ends gets its HCA again."""
+    with running(kubectl, "stays", "ends", init=True) as pods:
+        had = named(agent)
+        inside = {name: uverbs_inside(kubectl, name) for name in ("stays", "ends")}
+        kubectl("set", "env", "-n", NAMESPACE, "daemonset/railside-agent", "RAILSIDE_AGENT_LOG_LEVEL=debug")
+        restarted(kubectl, "ends")
+        kubectl("rollout", "status", "-n", NAMESPACE, "daemonset/railside-agent", "--timeout=90s")
+        agent.await_streams(1)
+        after = kubectl.wait(Pod, "stays", lambda pod: pod.running)
+
+        assert main_container(pods[0]).container_id == main_container(after).container_id
+        assert inside == {name: uverbs_inside(kubectl, name) for name in inside}
+        waiting.until(lambda: named(agent) == had, "the agent to know its pods")
 
 
 def test_the_api_server_is_away(agent: InstalledAgent, kubectl: Kubectl) -> None:
@@ -182,7 +198,7 @@ def test_the_api_server_is_away(agent: InstalledAgent, kubectl: Kubectl) -> None
         server.kill()
         try:
             # One that restarts without the API server knows no pods yet, and would not start the agent again.
-            os.kill(process(agent), signal.SIGKILL)
+            os.kill(agent.process(), signal.SIGKILL)
             waiting.until(lambda: not listened_to(agent), "the agent to go")
             waiting.until(lambda: listened_to(agent), "the agent to be back", timeout_s=60)
             agent.node.kubelet.restart()
@@ -206,3 +222,11 @@ def listened_to(agent: InstalledAgent) -> bool:
         return bool(agent.pool()["registration"]["streams"])
     except Exception:  # noqa: BLE001 -- it may be on its way up
         return False
+
+
+def test_a_kubelet_of_today_lacks_nothing(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """The real kubelet tells and asks all that the agent can use, by what it has done with a pod or more."""
+    with running(kubectl, "holder"):
+        waiting.until(lambda: agent.status()["kubeletAllocatable"] is not None, "its own account", timeout_s=90)
+
+    assert agent.status()["kubeletLacks"] == []

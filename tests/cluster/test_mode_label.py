@@ -3,6 +3,7 @@
 It answers for what the real API server, scheduler and kubelet make of it. It must not test each decision.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,16 +15,25 @@ from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
 from harness.objects import Node, Pod
 from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
-from railside_proto.names import MODE_LABEL
-from test_document import end_first_process, example_pod, main_container, remove, uverbs_inside
+from railside_proto.names import MODE_LABEL, RESOURCE
+from test_document import (
+    end_first_process,
+    example_pod,
+    is_refused,
+    main_container,
+    remove,
+    uverbs_inside,
+)
 
-SHARES = 8 * 16
+N = 2
+SHARES = 8 * N
 
 
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node that has the hardware and no mode."""
-    with installed_agent(cluster, NodeSettings(numa=2, policy="best-effort", labels=HARDWARE)) as installed:
+    settings = NodeSettings(numa=2, policy="best-effort", labels=HARDWARE)
+    with installed_agent(cluster, settings, RAILSIDE_AGENT_SHARES_PER_HCA=str(N)) as installed:
         yield installed
 
 
@@ -60,7 +70,7 @@ def test_without_the_label_nothing_is_registered(agent: InstalledAgent) -> None:
 
 
 def test_the_label_switches_the_mode_under_pods(agent: InstalledAgent, kubectl: Kubectl) -> None:
-    """Both modes and back, live: pods keep their containers and HCAs, and no HCA is offered beyond its share."""
+    """Both modes and back, live: pods keep their HCAs, new ones start at once, no share is exceeded (B-DP-32)."""
     label(agent, "ib-shared")
     allocatable(agent, 8)
     with running(kubectl, "first"):
@@ -80,6 +90,27 @@ def test_the_label_switches_the_mode_under_pods(agent: InstalledAgent, kubectl: 
 
         assert before != main_container(after).container_id
         assert own == uverbs_inside(kubectl, "first")
+
+
+def test_each_hca_serves_n_containers_and_no_more(agent: InstalledAgent, kubectl: Kubectl) -> None:
+    """In ib-shared-multi pods of a NUMA node share HCAs only when each has one, and at most two by two."""
+    label(agent, "ib-shared-multi")
+    allocatable(agent, SHARES)
+    # The kubelet fills the first NUMA node before it takes of the second: four HCAs, eight seats.
+    first, then = [f"first-{number}" for number in range(4)], [f"then-{number}" for number in range(12)]
+    with running(kubectl, *first):
+        alone = Counter(uverbs_inside(kubectl, name) for name in first)
+        with running(kubectl, *then):
+            shared = alone + Counter(uverbs_inside(kubectl, name) for name in then)
+            kubectl.apply(example_pod("late"))
+            try:
+                waits = kubectl.wait(Pod, "late", is_refused)
+            finally:
+                remove(kubectl, "late")
+
+    assert set(alone.values()) == {1}
+    assert set(shared.values()) == {N}
+    assert f"Insufficient {RESOURCE}" in waits.status.conditions[0].message
 
 
 def test_a_label_that_goes_leaves_what_is_held(agent: InstalledAgent, kubectl: Kubectl) -> None:

@@ -1,9 +1,10 @@
 """Answers for one whole run, from outside: prepare with the network, enter, run, and leave nothing behind.
 
-``tests/cluster/run [pytest arguments | --shell [shell arguments]]``.
+``tests/cluster/run [--kubernetes VERSION] [pytest arguments | --shell [shell arguments]]``.
 It must not start any program of the cluster itself.
 """
 
+import argparse
 import os
 import shutil
 import signal
@@ -17,10 +18,18 @@ TESTS = ROOT / "tests" / "cluster"
 BUILD_IMAGE = ROOT / "deploy" / "image" / "build.py"
 
 
-def prepare(places: Places) -> str:
+def asked_for(arguments: list[str]) -> tuple[str, list[str]]:
+    """The version of Kubernetes to run, and the arguments that are for others; ``SystemExit`` for no version."""
+    ours = argparse.ArgumentParser("tests/cluster/run", add_help=False, allow_abbrev=False)
+    ours.add_argument("--kubernetes", default=tools.DEFAULT_VERSION, choices=tools.versions())
+    found, rest = ours.parse_known_args(arguments)
+    return found.kubernetes, rest
+
+
+def prepare(places: Places, kubernetes: str) -> str:
     """All that needs the network, and the images; the PATH of the cluster's programs."""
     packages.ensure()
-    path = tools.ensure()
+    path = tools.ensure(kubernetes)
     for folder in (places.logs, places.images, places.scratch):
         folder.mkdir()
     images.write_all(places.images)
@@ -55,10 +64,11 @@ def complain(sentences: list[str]) -> None:
 
 def run(places: Places, arguments: list[str]) -> int:
     """Prepare, run inside, look what is left; the exit status."""
+    kubernetes, words = asked_for(arguments)
     facts = leftovers.machine_facts()
-    path = prepare(places)
+    path = prepare(places, kubernetes)
     env = {**os.environ, "PATH": path, "TMPDIR": str(places.scratch), VARIABLE: str(places.workdir)}
-    status = enclosure.enter(inner_command(places, arguments), env)
+    status = enclosure.enter(inner_command(places, words), env)
     left = leftovers.found(places, facts)
     complain(left)
     if status != 0 or left:

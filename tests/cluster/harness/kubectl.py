@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness import commands, waiting
+from harness import commands, objects, waiting
 from harness.api import HttpsClient
 from harness.objects import Stored
 
@@ -71,6 +71,13 @@ class Kubectl:
         if answer.status != HTTP_OK:
             raise RuntimeError(f"reading {kind.__name__} {name}: {answer.status} {answer.body.decode()}")
         return msgspec.json.decode(answer.body, type=kind)
+
+    def labelled(self, label: str, namespace: str = "default") -> list[objects.Pod]:
+        """The pods that carry a label, written ``KEY=VALUE``, as they are now."""
+        answer = self.client.get(f"{objects.Pod.PATH.format(namespace=namespace)}?labelSelector={label}")
+        if answer.status != HTTP_OK:
+            raise RuntimeError(f"reading pods of {label}: {answer.status} {answer.body.decode()}")
+        return msgspec.json.decode(answer.body, type=objects.Pods).items
 
     def wait(
         self,

@@ -64,6 +64,11 @@ class ClusterNode:
         self.containerd.start()
         self.kubelet.start()
 
+    @property
+    def kubelet_folder(self) -> Path:
+        """Where the kubelet's sockets and files are, as seen from outside."""
+        return Path(f"/proc/{self.namespaces.first_pid}/root/var/lib/kubelet")
+
     def lose_power(self) -> None:
         """End all its programs and containers, and what lies in memory; :meth:`start` boots it again."""
         self.namespaces.kill_programs()

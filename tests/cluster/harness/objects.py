@@ -114,6 +114,10 @@ class Pod(_Struct, frozen=True):
         return self.status.phase == "Running" and all(one.ready for one in self.status.container_statuses)
 
 
+class Pods(_Struct, frozen=True):
+    items: list[Pod]
+
+
 class ServiceAccount(_Struct, frozen=True):
     PATH: ClassVar[str] = "/api/v1/namespaces/{namespace}/serviceaccounts"
     metadata: Metadata

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-BUILD_SCRIPT = Path(__file__).resolve().parent.parent / "tools" / "build"
+MODULES = Path(__file__).resolve().parent.parent / "tools"
+BUILD_SCRIPT = MODULES / "build"
+DEFAULT_VERSION = "1.34"
 PROGRAMS = (
     "kube-apiserver",
     "kube-controller-manager",
@@ -22,9 +24,15 @@ PROGRAMS = (
 DEBIAN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def ensure() -> str:
-    """A PATH on which all programs stand; ``SystemExit`` with one sentence if they cannot be built."""
-    built = subprocess.run([BUILD_SCRIPT], stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603  # ours
+def versions() -> list[str]:
+    """The versions of Kubernetes that can be built: each has a module of its own."""
+    return sorted(module.name.partition("-")[2] for module in MODULES.glob("kubernetes-*"))
+
+
+def ensure(kubernetes: str) -> str:
+    """A PATH on which all programs of that version stand; ``SystemExit`` with one sentence if there is none."""
+    words: list[str | Path] = [BUILD_SCRIPT, kubernetes]
+    built = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603  # ours
     folders = [Path(line) for line in built.stdout.splitlines()]
     missing = [name for name in PROGRAMS if not any((folder / name).is_file() for folder in folders)]
     if built.returncode != 0 or missing:

@@ -17,16 +17,18 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 20) -> No
     until_value(lambda: condition() or None, what, timeout_s)
 
 
-def until_value(look: Callable[[], Value | None], what: str, timeout_s: float = 20) -> Value:
-    """The first value that ``look`` gives; ``TimeoutError`` names ``what`` was awaited."""
+def until_value(
+    look: Callable[[], Value | None], what: str, timeout_s: float = 20, *, every_s: float = POLL_S
+) -> Value:
+    """The first value that ``look`` gives, asked ``every_s``; ``TimeoutError`` names ``what`` was awaited."""
     deadline = time.monotonic() + timeout_s
     while (value := look()) is None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"after {timeout_s:g} s still waiting for: {what}")
-        pause()
+        pause(every_s)
     return value
 
 
-def pause() -> None:
+def pause(seconds: float = POLL_S) -> None:
     """Lets the time between two looks pass, for those who wait otherwise than here."""
-    time.sleep(POLL_S)
+    time.sleep(seconds)

@@ -16,6 +16,7 @@ from railside_agent.app import Agent
 from railside_agent.settings import Settings
 from railside_agent.status import View
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT
+from railside_sim.ages import KUBELET_1_34, Age
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pods import PodRequest, Running
 from railside_sim.stand_in_nodes import StandInNodes
@@ -102,10 +103,12 @@ def device_nodes(pod: Running) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def living_node(kind: type[Kind], root: Path, kubelet_dir: Path, written: LogLines) -> AsyncIterator[Kind]:
-    """A node of that kind below ``root``, whose kubelet runs."""
+async def living_node(
+    kind: type[Kind], root: Path, kubelet_dir: Path, written: LogLines, age: Age = KUBELET_1_34
+) -> AsyncIterator[Kind]:
+    """A node of that kind below ``root``, whose kubelet, of that age, runs."""
     rng = random.Random(1)  # noqa: S311 -- a repeatable choice
-    async with EmbeddedKubelet(kubelet_dir, read_node=StandInNodes().read, rng=rng) as kubelet:
+    async with EmbeddedKubelet(kubelet_dir, read_node=StandInNodes().read, rng=rng, age=age) as kubelet:
         node = kind(root, kubelet, kubelet_dir, written)
         with contextlib.closing(node):
             yield node

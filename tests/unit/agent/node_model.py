@@ -6,7 +6,7 @@ It shares no code with what it judges beyond the types. It must hold no expectat
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 from tests.unit.builders import gpu, hca, port
@@ -128,6 +128,8 @@ class Node:
     def start(self, pod: Pod, seats: tuple[str, ...]) -> StartDecision:
         decision = decide_start(seats, self.situation(), self.books, self.pool, RULES, enforced={})
         if isinstance(decision.outcome, Bound):
+            for before in decision.replaces(self.disk.values()):
+                del self.disk[tuple(sorted(before.seats))]
             self.disk[tuple(sorted(seats))] = decision.outcome.binding
             pod.started.add(seats)
         elif decision.undoes(self.disk.values()):
@@ -204,14 +206,20 @@ class Node:
     def held(self) -> set[str]:
         return {name for entry in self.entries if entry.resource == RESOURCE for name in entry.names}
 
-    def users(self, card: Card) -> set[str]:
-        """Seats of pods not known to be over that mean the card."""
+    def users(self, card: Card, ended: Collection[Binding] = ()) -> set[str]:
+        """Seats of pods not known to be over that mean the card; what has ``ended`` counts no longer."""
         return {
             seat
             for binding in self.live()
+            if binding not in ended
             for seat, address in zip(binding.seats, binding.hcas, strict=True)
             if address == card.address
         }
+
+    def handed_on(self, pod: Pod, seats: tuple[str, ...]) -> list[Binding]:
+        """What containers of the pod had that shared some of ``seats``, and end before this one starts."""
+        mine = [one for one in self.disk.values() if one.pod == pod.uid and set(one.seats) != set(seats)]
+        return [one for one in mine if self.readable and set(one.seats) & set(seats)]
 
     def live(self) -> Iterator[Binding]:
         for binding in self.disk.values():

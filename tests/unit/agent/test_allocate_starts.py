@@ -137,6 +137,23 @@ async def test_init_and_main_containers_share_what_they_were_dealt(bench: Bench)
     assert answers == [["/dev/infiniband/uverbs1"], ["/dev/infiniband/uverbs1", "/dev/infiniband/uverbs2"]]
 
 
+async def test_what_a_wider_init_container_was_dealt_is_handed_on(bench: Bench) -> None:
+    """Main containers get what their init container's seats mean, and none of its HCAs is replaced by an idle one.
+
+    By then the kubelet's checkpoint shows the deal before (law 7).
+    """
+    both = (*SEATS, *_OTHER)
+    bench.know(placed(1), placed(2), placed(3))
+    before = entry("p", *both, container="init")
+    answers = [_nodes(await bench.starts.deal(both))]
+    for seats in (_OTHER, SEATS):
+        bench.in_flight.set({})
+        _dealt(bench, before)
+        answers.append(_nodes(await bench.starts.deal(seats)))
+    first, second = "/dev/infiniband/uverbs1", "/dev/infiniband/uverbs2"
+    assert answers == [[first, second], [second], [first]]
+
+
 async def test_an_hca_given_away_since_is_not_dealt_again(bench: Bench) -> None:
     """A seat whose container has ended does not bring its HCA back from whom that was dealt to since (law 7)."""
     await _deal_both(bench)

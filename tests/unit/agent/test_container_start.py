@@ -1,9 +1,10 @@
 import pytest
-from tests.unit.agent.situations import POOL, RULES, beside, entry, gpus_of, held, placed, situation
+from tests.unit.agent.situations import POOL, RULES, beside, binding, entry, gpus_of, held, placed, situation
 
 from railside_agent.container_start import ContainerStart, container_start, held_gpus
 from railside_agent.holders import Entry
 from railside_agent.situation import Situation
+from railside_proto.pool import Binding
 
 _GPUS = (beside(1), beside(2))
 
@@ -43,6 +44,28 @@ def test_pods_that_are_over_are_nobody() -> None:
     """An ended pod that the checkpoint still names does not count beside the one that starts."""
     found = _start(entry("old", *_SEATS), entry("new", *_SEATS), ended=frozenset({"old"}))
     assert (found.pod, found.holders) == ("new", ("new",))
+
+
+@pytest.mark.parametrize(
+    ("before", "ended"),
+    [
+        pytest.param(binding("p", n0_s0=1, n0_s1=2), False, id="just-these-seats"),
+        pytest.param(binding("p", n0_s1=2, n0_s0=1), False, id="in-another-order"),
+        pytest.param(binding("p", n0_s0=1), True, id="fewer"),
+        pytest.param(binding("p", n0_s0=1, n0_s1=2, n0_s2=3), True, id="more"),
+        pytest.param(binding("p", n0_s2=3), False, id="others"),
+        pytest.param(binding("q", n0_s0=1), False, id="another-pod"),
+        pytest.param(binding(None, n0_s0=1), False, id="nobody-knows-whose"),
+    ],
+)
+def test_who_has_handed_on_seats(before: Binding, *, ended: bool) -> None:
+    """Containers of one pod that share some seats, and not all, never run at the same time."""
+    assert ended == _start(entry("p", *_SEATS)).follows(before)
+
+
+def test_in_doubt_nobody_has_handed_on_anything() -> None:
+    """Where nobody knows whose container starts, everything that is bound counts."""
+    assert not _start(doubtful=True).follows(binding(None, n0_s0=1))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ def _entry(*ids: object, **facts: object) -> Entry:
             (_entry(held("GPU-1"), resource="nvidia.com/gpu"),),
             id="another-resource",
         ),
+        pytest.param(
+            _checkpoint(_raw(["n1-s0", "any-s0", "a"])),
+            (_entry(held("a"), held("any-s0"), held("n1-s0", 1)),),
+            id="one-list-until-1.19",
+        ),
         pytest.param(_checkpoint(_raw(None)), (_entry(),), id="no-ids"),
         pytest.param(
             _checkpoint(_raw({"0": ["a"]}, AllocResp=base64.b64encode(b"answer").decode())),
@@ -72,7 +77,7 @@ def test_who_was_dealt_what(content: bytes, expected: tuple[Entry, ...]) -> None
         pytest.param(b"{}", id="no-data"),
         pytest.param(b"{", id="torn"),
         pytest.param(b"\xff\xfe", id="garbage"),
-        pytest.param(_checkpoint(_raw(["n0-s0"])), id="ids-of-an-older-form"),
+        pytest.param(_checkpoint(_raw("n0-s0")), id="ids-of-another-form"),
         pytest.param(_checkpoint(registered=["n0-s0"]), id="registered-of-another-form"),
         *(
             pytest.param(_checkpoint(_raw({"0": ["n0-s0"]})).replace(key, b"Odd" + key[3:]), id=key.decode())

@@ -22,7 +22,7 @@ from railside_agent.seat_names import ANYWHERE, is_ours, zone_of, zone_of_node
 from railside_agent.seats import wants_registration
 from railside_agent.start_decision import StartDecision
 from railside_proto.names import RESOURCE
-from railside_proto.pool import Mode, Pool
+from railside_proto.pool import Binding, Mode, Pool
 from railside_proto.reasons import Code
 
 _COUNTS = st.integers(1, 3)
@@ -84,8 +84,8 @@ class World(RuleBasedStateMachine):
         given = pick.sample(node.free_gpus(), min(gpus, len(node.free_gpus())))  # type: ignore[attr-defined]
         node.deal(pod, chosen, given)
         if second:
-            # An init container's seats are used again by the main one, which may want fewer.
-            node.deal(pod, chosen[: 1 + count // 2], ())
+            # An init container's seats and GPUs are used again by the main one, which may want fewer.
+            node.deal(pod, chosen[: 1 + count // 2], given[:1])
         return self.settle()
 
     @rule(which=_PICK)
@@ -109,8 +109,9 @@ class World(RuleBasedStateMachine):
         self._start(pod, pod.containers[container % len(pod.containers)])
 
     def _start(self, pod: Pod, seats: tuple[str, ...]) -> None:
-        before = {card.number: self.node.users(card) for card in self.node.cards}
-        kept = self._kept(pod, seats)
+        ended = self.node.handed_on(pod, seats)
+        before = {card.number: self.node.users(card, ended) for card in self.node.cards}
+        kept = self._kept(pod, seats, ended)
         decision = self.node.start(pod, seats)
         self._judge(seats, before, kept, decision)
         self.settle()
@@ -141,9 +142,11 @@ class World(RuleBasedStateMachine):
     def deal_twice(self, which: int) -> None:
         """A kubelet that has forgotten gives a living pod's seats to another pod, too (law 5)."""
         pod = self._some_pod(which)
-        if pod.containers and pod.uid not in self.node.strangers:
+        seats = pod.containers[0] if pod.uid not in self.node.strangers and pod.containers else ()
+        # It gives nothing that is not listed, as after an agent that has forgotten, too.
+        if seats and set(seats) <= self.node.listed().keys():
             self.node.readable = True
-            self.node.deal(self._pod(), pod.containers[0], ())
+            self.node.deal(self._pod(), seats, ())
         self.settle()
 
     @rule()
@@ -233,11 +236,13 @@ class World(RuleBasedStateMachine):
         self.node.lose_checkpoint()
         self.settle()
 
-    @rule(numbers=st.permutations(range(4)))
-    def reboot(self, numbers: list[int]) -> None:
+    @rule(numbers=st.permutations(range(4)), kept=st.booleans())
+    def reboot(self, numbers: list[int], kept: bool) -> None:  # noqa: FBT001 -- drawn
+        """The kernel numbers the HCAs anew; what was bound is remembered, or its file is lost."""
         for card, number in zip(self.node.cards, numbers, strict=False):
             card.node_number = 100 * (self.uids + 1) + number
-        self.node.disk.clear()
+        if not kept:
+            self.node.disk.clear()
         for pod in self.node.pods.values():
             # Whom the kubelet does not know it deals anew, as if it came for the first time.
             pod.over |= bool(pod.started) and not self.node.knows(pod)
@@ -373,11 +378,11 @@ class World(RuleBasedStateMachine):
         if self.node.mode is None and not ours:
             assert not wants_registration(self.node.offer, self.node.mode)
 
-    def _kept(self, pod: Pod, seats: tuple[str, ...]) -> dict[str, str]:
+    def _kept(self, pod: Pod, seats: tuple[str, ...], ended: list[Binding]) -> dict[str, str]:
         bound = {
             seat: address
             for one in self.node.live()
-            if one.pod in {None, pod.uid}
+            if one.pod in {None, pod.uid} and one not in ended
             for seat, address in zip(one.seats, one.hcas, strict=True)
         }
         here = {card.address for card in self.node.cards if card.present and card.active}

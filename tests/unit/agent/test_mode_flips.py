@@ -82,7 +82,8 @@ class _Node:
         await self.kubelet.until(holds)
 
     async def socket(self) -> tuple[int, int]:
-        found = await asyncio.to_thread((self._folder / "railside-infiniband-rdma.sock").stat)
+        (own,) = self._folder.glob("railside-*.sock")
+        found = await asyncio.to_thread(own.stat)
         return found.st_ino, found.st_mtime_ns
 
     @property

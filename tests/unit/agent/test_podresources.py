@@ -14,6 +14,7 @@ from railside_agent.podresources import CALM_SECONDS, LEAST_PAUSE_SECONDS, PodRe
 from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerBase
+from railside_proto.reasons import Code, reason
 from railside_sim.grpc_server import MortalServer
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class _Kubelet(PodResourcesListerBase):
         self.answer = pb.ListPodResourcesResponse(pod_resources=[pb.PodResources(name="agent")])
         self.old = False
         self.hangs = False
+        self.refuses: GRPCError | None = None
         self.lists: list[float] = []
         self.asked = asyncio.Event()
         self.deals_meanwhile: _Calls | None = None
@@ -41,6 +43,8 @@ class _Kubelet(PodResourcesListerBase):
         await stream.recv_message()
         self.lists.append(asyncio.get_running_loop().time())
         self.asked.set()
+        if self.refuses:
+            raise self.refuses
         if self.hangs:
             await asyncio.Event().wait()
         await stream.send_message(self.answer)
@@ -125,6 +129,24 @@ async def test_it_is_asked_seldom(
 
 
 @pytest.mark.looptime
+async def test_an_asking_that_gave_nothing_is_soon_made_up_for(
+    kubelet: _Kubelet, kubelet_dir: Path, written: LogLines
+) -> None:
+    """A kubelet that has just started is asked again after the least pause, and then as seldom as is set."""
+    resources = PodResources(kubelet_dir, written.log, busy=_Calls(), pause_seconds=5 * LEAST_PAUSE_SECONDS)
+    kubelet.answer = pb.ListPodResourcesResponse()
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        await _problem(resources)
+        kubelet.answer = pb.ListPodResourcesResponse(pod_resources=[pb.PodResources(name="agent")])
+        while len(kubelet.lists) < 3:
+            kubelet.asked.clear()
+            await kubelet.asked.wait()
+    first, second, third = kubelet.lists
+    assert LEAST_PAUSE_SECONDS <= second - first < 2 * LEAST_PAUSE_SECONDS
+    assert third - second >= 5 * LEAST_PAUSE_SECONDS
+
+
+@pytest.mark.looptime
 async def test_it_is_never_asked_while_a_container_is_being_dealt(
     kubelet: _Kubelet, resources: PodResources, calls: _Calls
 ) -> None:
@@ -167,11 +189,36 @@ async def test_an_empty_answer_says_nothing(kubelet: _Kubelet, resources: PodRes
 
 @pytest.mark.looptime
 async def test_a_kubelet_that_is_too_old_says_the_half(kubelet: _Kubelet, resources: PodResources) -> None:
-    """Who holds what is told by a kubelet that cannot say what it could give."""
+    """Who holds what is told by a kubelet that cannot say what it could give, and that is told too."""
     kubelet.old = True
     async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
         said = await resources.latest.until(lambda said: said is not None)
     assert said == NodeHoldings(containers=(), allocatable=None)
+    assert resources.lacks.value == (reason(Code.ALLOCATABLE_NOT_TOLD, detail="UNIMPLEMENTED"),)
+
+
+@pytest.mark.looptime
+async def test_a_kubelet_that_is_older_still_fails_at_nothing(
+    kubelet: _Kubelet, resources: PodResources, written: LogLines
+) -> None:
+    """One that knows no List has no problem but lacks it; a younger one in its place lacks nothing."""
+    kubelet.refuses = GRPCError(Status.UNIMPLEMENTED, "unknown service")
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        lacks = await resources.lacks.until(bool)
+        assert lacks == (reason(Code.HOLDERS_NOT_TOLD, detail="unknown service"),)
+        assert (resources.problem.value, resources.latest.value, written.events) == (None, None, [])
+        kubelet.refuses = None
+        await resources.lacks.until(lambda lacks: not lacks)
+    assert resources.latest.value is not None
+
+
+@pytest.mark.looptime
+async def test_a_refusal_of_another_kind_is_a_problem(kubelet: _Kubelet, resources: PodResources) -> None:
+    """A kubelet that knows the question and fails at it lacks nothing."""
+    kubelet.refuses = GRPCError(Status.UNAVAILABLE, "not now")
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        assert await _problem(resources) == "the kubelet refused: not now"
+    assert resources.lacks.value == ()
 
 
 @pytest.mark.looptime

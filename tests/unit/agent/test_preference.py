@@ -3,9 +3,15 @@ from collections import Counter
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.unit.agent.situations import entry, listed, placed, situation
+from tests.unit.builders import port
 
-from railside_agent.preference import preferred
+from railside_agent.holders import Checkpoint
+from railside_agent.preference import Asking, asking_after, lacks_of, preferred
 from railside_agent.seat_names import zone_of
+from railside_proto.machine import PortState
+from railside_proto.names import RESOURCE
+from railside_proto.reasons import Code, reason
 
 _ZONES = ("n0", "n1", "n2")
 
@@ -59,3 +65,60 @@ def test_every_request_that_can_be_met_is_met(request: tuple[list[str], list[str
     assert len(set(chosen)) == size == len(chosen)
     assert set(must) <= set(chosen) <= set(available)
     assert len({zone_of(one) for one in chosen}) == _fewest_zones(available, must, size) if size else not chosen
+
+
+_KNOWN = frozenset(("n0-s0", "n0-s1", "n0-s2", "n1-s0"))
+
+
+def _checkpoint(*held_ids: str, registered: frozenset[str] = _KNOWN) -> Checkpoint:
+    entries = (entry("p", *held_ids),) if held_ids else ()
+    return Checkpoint(entries=entries, registered={RESOURCE: registered})
+
+
+@pytest.mark.parametrize(
+    ("dealt", "checkpoint", "coming", "expected"),
+    [
+        pytest.param(["n0-s0"], _checkpoint(), [], "never", id="others-of-the-node-are-free"),
+        pytest.param(["n0-s0", "n0-s2"], _checkpoint(), [], "never", id="one-is-left"),
+        pytest.param(["n1-s0"], _checkpoint(), [], "unknown", id="the-only-one-of-its-node"),
+        pytest.param(["n0-s0", "n0-s1", "n0-s2"], _checkpoint(), [], "unknown", id="the-whole-node"),
+        pytest.param(["n0-s0"], _checkpoint("n0-s1", "n0-s2"), [], "unknown", id="the-others-are-held"),
+        pytest.param(["n0-s0"], _checkpoint("n0-s1"), ["n0-s2"], "unknown", id="the-others-are-on-their-way"),
+        pytest.param(["n0-s0"], _checkpoint("n0-s0"), [], "unknown", id="a-container-that-has-it-already"),
+        pytest.param(["n0-s0"], _checkpoint(), ["n0-s0"], "unknown", id="the-same-pods-next-container"),
+        pytest.param(
+            ["n0-s0"],
+            _checkpoint(registered=frozenset({"n0-s0"})),
+            [],
+            "unknown",
+            id="the-others-are-not-acknowledged",
+        ),
+        pytest.param(["n0-s0"], None, [], "unknown", id="nobody-knows-what-is-free"),
+    ],
+)
+def test_a_kubelet_that_never_asks(
+    dealt: list[str], checkpoint: Checkpoint | None, coming: list[str], expected: Asking
+) -> None:
+    """It is known by a deal where it should have asked, and by no other."""
+    now = listed(situation(placed(1), placed(2), placed(3), placed(4, 1)))
+    assert expected == asking_after("unknown", dealt, now, checkpoint, resource=RESOURCE, coming=coming)
+
+
+def test_an_hca_that_is_ill_leaves_no_choice() -> None:
+    """Seats that are listed Unhealthy are none that the kubelet could have dealt, whatever it acknowledged."""
+    ill = placed(2, ports=(port(PortState.DOWN),))
+    now = listed(situation(placed(1), ill))
+    assert asking_after("unknown", ["n0-s0"], now, _checkpoint(), resource=RESOURCE, coming=()) == "unknown"
+
+
+@pytest.mark.parametrize("before", ["asks", "never"])
+def test_what_is_known_of_a_kubelet_stays(before: Asking) -> None:
+    """No deal makes a kubelet that has asked one that never does."""
+    now = listed(situation(placed(1), placed(2)))
+    assert before == asking_after(before, ["n0-s0"], now, _checkpoint(), resource=RESOURCE, coming=())
+
+
+def test_only_one_that_never_asks_lacks_something() -> None:
+    """Nothing is said of a kubelet that asks, or that had no occasion yet."""
+    assert [lacks_of("unknown"), lacks_of("asks")] == [(), ()]
+    assert lacks_of("never") == (reason(Code.PREFERENCE_NOT_ASKED),)

@@ -2,11 +2,12 @@ import asyncio
 import contextlib
 import random
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from grpclib.client import Channel
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
@@ -21,8 +22,10 @@ from railside_agent.registration import Registrar
 from railside_agent.status import NOT_TRIED
 from railside_proto.names import RESOURCE
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
-from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase
+from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase, RegistrationStub
+from railside_proto.pool import Pool
 from railside_runtime.cell import Cell
+from railside_sim.ages import KUBELET_1_34, KUBELET_1_37, Age
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pods import Failed, PodRequest, ResourceStatus
 from railside_sim.stand_in_nodes import StandInNodes
@@ -54,8 +57,16 @@ class _RefusingKubelet(RegistrationBase):
         await stream.send_message(pb.Empty())
 
 
-def _kubelet(folder: Path) -> EmbeddedKubelet:
-    return EmbeddedKubelet(folder, read_node=StandInNodes().read, rng=random.Random(1))  # noqa: S311 -- not a secret
+def _kubelet(folder: Path, age: Age = KUBELET_1_34) -> EmbeddedKubelet:
+    rng = random.Random(1)  # noqa: S311 -- not a secret
+    return EmbeddedKubelet(folder, read_node=StandInNodes().read, rng=rng, age=age)
+
+
+def _own(kubelet_dir: Path, *, besides: Collection[str] = ()) -> Path:
+    """The one socket of the plugin's own."""
+    found = (kubelet_dir / "device-plugins").glob("railside-*.sock")
+    (own,) = (path for path in found if path.name not in besides)
+    return own
 
 
 @pytest.fixture
@@ -92,8 +103,7 @@ async def test_nobody_but_root_may_talk_to_the_plugin(registrar: Registrar, kube
     """Whoever could call Allocate and PreStartContainer would have containers' HCAs exchanged."""
     async with _kubelet(kubelet_dir), running(registrar):
         await registrar.state.until(lambda state: state.registered)
-        socket = kubelet_dir / f"device-plugins/railside-{POOL.name}.sock"
-        found = await asyncio.to_thread(socket.stat)
+        found = await asyncio.to_thread(_own(kubelet_dir).stat)
     assert stat.S_IMODE(found.st_mode) == 0o600
 
 
@@ -235,30 +245,58 @@ async def test_long_pauses_do_not_delay_the_next_kubelet(registrar: Registrar, k
 
 
 async def test_a_socket_that_was_left_behind_is_replaced(registrar: Registrar, kubelet_dir: Path) -> None:
-    """A plugin that was killed leaves its socket's file; the next one serves all the same (B-DP-36)."""
+    """A plugin that was killed leaves its socket's file; the next one takes it away, and no other's (B-DP-36)."""
+    folder = kubelet_dir / "device-plugins"
+    others = {"railside-other.0a1b2c.sock", "railside-infiniband-rdma.x.0a1b2c.sock", "theirs.sock"}
     async with _kubelet(kubelet_dir) as kubelet:
-        (kubelet_dir / "device-plugins/railside-infiniband-rdma.sock").write_text("left behind")
+        for name in ("railside-infiniband-rdma.sock", "railside-infiniband-rdma.0a1b2c.sock", *others):
+            (folder / name).write_text("left behind")
         async with running(registrar):
             await _whole(kubelet)
+            names = {path.name for path in folder.glob("*.sock")}
+            assert names == {*others, "kubelet.sock", _own(kubelet_dir, besides=others).name}
 
 
 async def test_a_socket_that_is_deleted_is_served_anew(registrar: Registrar, kubelet_dir: Path) -> None:
     """Whoever empties the folder does not make the plugin unreachable for good (B-DP-23)."""
-    own = kubelet_dir / "device-plugins/railside-infiniband-rdma.sock"
     async with _kubelet(kubelet_dir) as kubelet, running(registrar):
         await _whole(kubelet)
         await registrar.state.until(lambda state: state.registered)
+        own = _own(kubelet_dir)
         own.unlink()
-        await kubelet.until(lambda: own.is_socket() and kubelet.status_of() == _WHOLE)
+        await registrar.state.until(lambda state: not state.registered)
+        await registrar.state.until(lambda state: state.registered)
+        await _whole(kubelet)
+        assert _own(kubelet_dir).name != own.name
 
 
-async def test_a_folder_that_cannot_be_written_is_told(registrar: Registrar, kubelet_dir: Path) -> None:
-    """A folder in the place of the socket is said in the state, and the agent stays up (B-DP-45)."""
-    async with _kubelet(kubelet_dir):
-        (kubelet_dir / "device-plugins/railside-infiniband-rdma.sock").mkdir()
-        async with running(registrar):
-            state = await registrar.state.until(lambda state: "cannot be served" in state.detail)
-            assert not state.registered
+async def test_a_kubelet_that_never_takes_a_name_twice(kubelet_dir: Path, registrar: Registrar) -> None:
+    """A kubelet of 1.37 that lost count of a connection has the plugin back under another name."""
+    async with _kubelet(kubelet_dir, age=KUBELET_1_37) as kubelet, running(registrar):
+        await _whole(kubelet)
+        await registrar.state.until(lambda state: state.registered)
+        await _register_twice(kubelet_dir)
+        _own(kubelet_dir).unlink()
+        await registrar.state.until(lambda state: not state.registered)
+        await registrar.state.until(lambda state: state.registered)
+        await kubelet.until(lambda: kubelet.status_of() == _WHOLE)
+
+
+async def _register_twice(kubelet_dir: Path) -> None:
+    """Have the kubelet asked for the plugin that it has, as one that hangs up and comes back too soon does."""
+    request = pb.RegisterRequest(version="v1beta1", endpoint=_own(kubelet_dir).name, resource_name=RESOURCE)
+    async with Channel(path=str(kubelet_dir / "device-plugins/kubelet.sock")) as channel:
+        with pytest.raises(GRPCError, match="device plugin already connected"):
+            await RegistrationStub(channel).Register(request)
+
+
+async def test_a_socket_that_cannot_be_made_is_told(kubelet_dir: Path, written: LogLines) -> None:
+    """A name that makes the socket's path too long is said in the state, and the agent stays up (B-DP-45)."""
+    pool = Pool(resource=f"example.com/{'a' * 63}")
+    registrar = Registrar(pool, DevicePlugin(Cell(_OFFER), _Starts()), kubelet_dir, written.log)
+    async with _kubelet(kubelet_dir), running(registrar):
+        state = await registrar.state.until(lambda state: "cannot be served" in state.detail)
+        assert not state.registered
 
 
 async def test_who_rests_says_that_there_is_nothing_to_offer(registrar: Registrar, kubelet_dir: Path) -> None:

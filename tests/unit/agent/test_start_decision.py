@@ -18,7 +18,7 @@ from railside_agent.holders import Checkpoint, Entry
 from railside_agent.seats import Books
 from railside_agent.situation import Situation
 from railside_agent.soundness import Course
-from railside_agent.start_decision import Enforced, StartDecision, decide_start, renewed
+from railside_agent.start_decision import Enforced, StartDecision, decide_deal, decide_start, renewed
 from railside_proto.machine import PathClass, PortState
 from railside_proto.pool import Binding, Pair
 from railside_proto.reasons import Code, reason
@@ -83,6 +83,51 @@ def test_near_enough_is_not_refused() -> None:
     decision = _decide(now, {"p": PathClass.PXB})
     assert isinstance(decision.outcome, Bound)
     assert ((address(2),), None) == (decision.outcome.binding.hcas, decision.farther)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param((), 1, id="any-of-those-beside-free-gpus"),
+        pytest.param((gpus_of("q", "GPU-1"),), 2, id="none-whose-gpu-is-held"),
+        pytest.param((gpus_of("q", "GPU-1", "GPU-2"),), 1, id="unless-all-are"),
+    ],
+)
+def test_what_is_dealt_before_gpus_are_known(entries: tuple[Entry, ...], expected: int) -> None:
+    """Most who ask for HCAs have GPUs, too: those whose GPU is in other hands are of no use to them (B-DP-48)."""
+    now = situation(placed(1), placed(2), gpus=(beside(1), beside(2)), entries=entries)
+    outcome = decide_deal(("n0-s0",), now, Books(), POOL, RULES).outcome
+    assert isinstance(outcome, Bound)
+    assert (address(expected),) == outcome.binding.hcas
+
+
+_WIDE = entry("p", "n0-s0", "n0-s1", container="init")
+_BEFORE = (binding("p", n0_s0=1, n0_s1=2),)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "expected"),
+    [
+        pytest.param(_BEFORE, 2, id="what-the-init-container-had"),
+        pytest.param((*_BEFORE, binding("p", n0_s0=1)), 1, id="what-it-had-itself"),
+        pytest.param((*_BEFORE, binding("p", n0_s1=2)), 1, id="unless-another-main-container-has-it"),
+    ],
+)
+def test_after_a_wider_init_container_the_nearest_is_chosen_anew(
+    bindings: tuple[Binding, ...], expected: int
+) -> None:
+    """What an init container had for some of the seats binds no main container to an HCA farther off (B-DP-48)."""
+    entries = (_WIDE, entry("p", "n0-s0"), gpus_of("p", "GPU-2"))
+    now = situation(placed(1), placed(2), gpus=(beside(1), beside(2)), entries=entries, bindings=bindings)
+    outcome = _decide(now).outcome
+    assert isinstance(outcome, Bound)
+    assert (address(expected),) == outcome.binding.hcas
+
+
+def test_a_start_says_whose_bindings_it_replaces() -> None:
+    """An init container's binding counts no longer when the main one has some of its seats, and no others do."""
+    others = (binding("p", n0_s0=1), binding("p", n0_s1=2), binding("q", n0_s0=1, n0_s1=2))
+    assert _decide(situation(*_HCAS, entries=(_WIDE, *_TRAIN))).replaces((*_BEFORE, *others)) == _BEFORE
 
 
 def test_an_hca_that_fell_ill_since_the_list_is_not_given() -> None:

@@ -119,6 +119,18 @@ async def test_a_start_binds_and_lays_out(bench: Bench) -> None:
     assert await bench.found(*SEATS) == ["uverbs1"]
 
 
+async def test_a_main_container_takes_over_what_a_wider_init_container_had(bench: Bench) -> None:
+    """What the init container had is not in use any more, and no start finds it."""
+    both = (*SEATS, "n0-s1")
+    bench.know(placed(1), placed(2), checkpoint=Checkpoint(entries=(entry("p", *both, container="init"),)))
+    await bench.starts.start(both)
+    entries = (entry("p", *both, container="init"), entry("p", *SEATS))
+    bench.know(placed(1), placed(2), checkpoint=Checkpoint(entries=entries))
+    await bench.starts.start(SEATS)
+    assert (binding("p", n0_s0=1),) == bench.allocations.bindings.value
+    assert (await bench.found(*both), await bench.found(*SEATS)) == ([], ["uverbs1"])
+
+
 async def test_a_start_on_an_old_look_looks_again(bench: Bench) -> None:
     """Where the kernel calls the HCA otherwise by now, the machine is looked at and the start decided anew."""
     bench.outlook.present = lambda hcas: hcas == (_RENAMED,)

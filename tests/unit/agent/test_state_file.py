@@ -86,13 +86,6 @@ def test_ids_of_any_length_are_read_again(tmp_path: Path, written: LogLines, sta
     assert (again.mode, again.books.listed, written.events) == (Mode.IB_SHARED, odd, [])
 
 
-def test_bindings_are_of_one_boot(tmp_path: Path, written: LogLines) -> None:
-    """After a reboot no container runs, and numbers mean other HCAs: each is bound anew (law 9)."""
-    StateFile(tmp_path, POOL, written.log, boot="one").remember(_KNOWN)
-    again = [StateFile(tmp_path, POOL, written.log, boot=boot).recall().bindings for boot in ("one", "two")]
-    assert again == [_BOUND, ()]
-
-
 def test_at_first_nothing_is_remembered(state: StateFile, written: LogLines) -> None:
     """A node that never ran the agent has no file, and that is no news."""
     assert (state.recall(), written.events) == (Remembered(), [])

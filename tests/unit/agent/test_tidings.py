@@ -19,7 +19,7 @@ from railside_agent.pods import Pod, PodContainer, Pods
 from railside_agent.seats import Books, Offer, offer
 from railside_agent.situation import Situation
 from railside_agent.start_decision import StartDecision, decide_start
-from railside_agent.tidings import Tiding, of_deal, of_health, of_machine, of_mode, of_restart, of_start
+from railside_agent.tidings import Tiding, of_deal, of_health, of_lacks, of_machine, of_mode, of_restart, of_start
 from railside_proto.machine import Excluded, Machine, PortState
 from railside_proto.pool import Binding, Mode
 from railside_proto.reasons import Code, reason
@@ -312,3 +312,12 @@ def test_a_node_that_was_not_asked_yet_is_no_warning() -> None:
     )
     (first,), (later,) = of_mode(None, asked), of_mode(asked, refused)
     assert (first.level, later.level) == ("info", "warning")
+
+
+def test_what_a_kubelet_lacks_is_told_once() -> None:
+    """A second thing that is missing is told, and the first is not told again."""
+    preference = reason(Code.PREFERENCE_NOT_ASKED)
+    holders = reason(Code.HOLDERS_NOT_TOLD, detail="unknown service")
+    assert [one.reason for one in of_lacks((), (holders,))] == [holders]
+    assert [one.reason for one in of_lacks((holders,), (holders, preference))] == [preference]
+    assert list(of_lacks((holders,), ())) == []

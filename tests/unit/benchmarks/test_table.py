@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from benchmarks.document import document
 from benchmarks.figures import Figure, Goal, floor, spread
+from benchmarks.moments import Moments, latest
 from benchmarks.report import Machine, Report, Run, read_report, write_report
 from benchmarks.table import HEADINGS, number, row, show
 from rich.console import Console
@@ -27,6 +28,8 @@ _MISSED = Figure(
     goals=(Goal(of="max", most=64),),
     note="once is enough",
 )
+_OF_MOMENTS = ("from, to", "times", "median", "longest")
+_MOMENTS = Moments(on=dt.date(2026, 3, 11), seconds={"a start to its end": (3.0, 1.0, 2.5)})
 _REPORT = Report(
     profile="short",
     on=dt.date(2026, 3, 12),
@@ -87,7 +90,7 @@ def test_the_table_shows_groups_and_verdicts() -> None:
 
 def test_the_page_says_what_was_missed_and_under_which_load() -> None:
     """Nobody has to add up the verdicts, or to guess how busy the machine was."""
-    page = document(_REPORT)
+    page = document(_REPORT, _MOMENTS)
     assert "1 of 2 figures meet their goals." in page
     assert "Missed: memory." in page
     assert "before the run 0.2" in " ".join(page.split())
@@ -96,15 +99,15 @@ def test_the_page_says_what_was_missed_and_under_which_load() -> None:
 
 def test_the_page_tells_each_floor() -> None:
     """A figure's floor and note stand below the tables, with the number of its samples."""
-    page = document(_REPORT)
+    page = document(_REPORT, _MOMENTS)
     assert "- **a call** (3 samples): as a client sees it; floor: an empty call" in page
     assert "- **memory** (1 sample): once is enough" in page
 
 
 def test_tables_of_the_page_are_whole() -> None:
     """Every row has as many cells as its heading."""
-    lines = [line for line in document(_REPORT).splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in lines} == {len(HEADINGS) + 1}
+    lines = [line for line in document(_REPORT, _MOMENTS).splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in lines} == {len(HEADINGS) + 1, len(_OF_MOMENTS) + 1}
 
 
 def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -118,3 +121,21 @@ def test_a_report_names_nobodys_machine() -> None:
     report = Run("short").concluded([_MET])
     assert "-" not in report.machine.kernel
     assert (report.figures, report.profile) == ((_MET,), "short")
+
+
+def test_times_on_the_real_kubelet_have_their_day() -> None:
+    """The page has how often each was taken, the median and the longest, and when that was."""
+    page = document(_REPORT, _MOMENTS)
+
+    assert "Taken on 2026-03-11" in page
+    assert "| a start to its end | 3 | 2.50 s | 3.00 s |" in page
+
+
+def test_times_outlive_the_run_that_took_them(tmp_path: Path) -> None:
+    """What was taken last stays with the page when nothing is taken anew."""
+    taken, kept = tmp_path / "taken.json", tmp_path / "kept.json"
+    taken.write_text('{"on": "2026-03-11", "seconds": {"a start to its end": [3.0, 1.0, 2.5]}}')
+    first = latest(taken, kept)
+    taken.unlink()
+
+    assert _MOMENTS == first == latest(taken, kept)

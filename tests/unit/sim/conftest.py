@@ -12,8 +12,11 @@ from grpclib.client import Channel
 from railside_proto import names
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerStub
+from railside_sim.ages import KUBELET_1_34, Age
+from railside_sim.chance import Chance
 from railside_sim.checkpoint import Kept, read
 from railside_sim.gpu_plugin import GpuPlugin, Preference
+from railside_sim.gpu_plugin import Nodes as NumaNodes
 from railside_sim.kubelet import EmbeddedKubelet
 from railside_sim.pod_spec import Pod
 from railside_sim.pods import Outcome, PodRequest, Running
@@ -24,7 +27,7 @@ from railside_sim.topology_manager import Scope
 HCA, GPU = names.RESOURCE, names.GPU_RESOURCE
 
 
-def numa(ids: str) -> dict[str, int | None]:
+def numa(ids: str) -> dict[str, NumaNodes]:
     """``a0 b1 c-``: ids by their last letter's NUMA node, a dash for none."""
     return {one: None if one.endswith("-") else int(one[-1]) for one in ids.split()}
 
@@ -69,7 +72,7 @@ class SimNode:
         resource: str = HCA,
         preference: Preference | None = None,
         *,
-        nodes: Mapping[str, int] | None = None,
+        nodes: Mapping[str, NumaNodes] | None = None,
         pre_start: bool = False,
         socket: str = "",
     ) -> GpuPlugin:
@@ -168,9 +171,23 @@ class Nodes:
         self._folder = folder
         self._stack = stack
 
-    async def make(self, policy: Policy = "best-effort", scope: Scope = "container", seed: int = 1) -> SimNode:
-        rng = random.Random(seed)  # noqa: S311 -- a repeatable choice
-        kubelet = EmbeddedKubelet(self._folder, read_node=StandInNodes().read, rng=rng, policy=policy, scope=scope)
+    async def make(
+        self,
+        policy: Policy = "best-effort",
+        scope: Scope = "container",
+        seed: int = 1,
+        chance: Chance | None = None,
+        age: Age = KUBELET_1_34,
+    ) -> SimNode:
+        kubelet = EmbeddedKubelet(
+            self._folder,
+            read_node=StandInNodes().read,
+            rng=random.Random(seed),  # noqa: S311 -- a repeatable choice
+            policy=policy,
+            scope=scope,
+            chance=chance,
+            age=age,
+        )
         await self._stack.enter_async_context(kubelet)
         node = SimNode(self._folder, kubelet)
         self._stack.push_async_callback(node.end)

@@ -1,16 +1,18 @@
 """Pods of every shape before stand-in plugins, under each policy: what the real kubelet deals and refuses."""
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from tests.unit.sim.conftest import GPU, HCA, Gate, Nodes, SimNode, eight, first_of
 
+from railside_sim.chance import Turn
 from railside_sim.device import KubeletCrashedError
 from railside_sim.gpu_plugin import Asked
 from railside_sim.pod_spec import ContainerSpec, Pod
-from railside_sim.pods import Failed, Pending, PodRequest
+from railside_sim.pods import Failed, PodRequest
 from railside_sim.policies import Policy
 from railside_sim.topology_manager import Scope
 
@@ -80,6 +82,28 @@ async def test_without_a_preference_ids_are_random_on_the_first_node(nodes: Node
         await node.kubelet.remove("pod")
     assert len(seen) > 1
     assert zones(tuple(seen)) == {"0"}
+
+
+class Backwards:
+    """A chance that comes to the last first."""
+
+    def order(self, items: Iterable[str], turn: Turn) -> list[str]:
+        assert turn.pod == "pod"
+        return sorted(items, reverse=True)
+
+
+async def test_chance_decides_where_there_is_a_choice_and_nowhere_else(nodes: Nodes) -> None:
+    """With a chance of one's own the last id of node 0 is dealt, and never one of node 1 that comes before it."""
+    node = await nodes.make(chance=Backwards())
+    await node.offer("a0 b0 c1")
+    assert (await node.run(PodRequest(name="pod"))).seats == ("b0",)
+
+
+async def test_an_id_of_two_nodes_is_near_either(nodes: Nodes) -> None:
+    """Three ids are on node 1, of which one is on node 0 too; all three on one node are no problem."""
+    node = await nodes.make("single-numa-node")
+    await node.offer("a0 b1 c1", nodes={"a0": (0, 1)})
+    assert len((await node.run(PodRequest(name="pod", count=3))).seats) == 3
 
 
 async def test_bare_ids_are_all_equal(nodes: Nodes) -> None:
@@ -284,31 +308,6 @@ async def test_an_id_that_falls_ill_in_flight_is_dealt(nodes: Nodes) -> None:
     await node.tell("a0 b0", "b0")
     gate.opened.set()
     assert (await admitting).seats == ("a0", "b0")
-
-
-async def test_a_pod_past_the_scheduler_is_counted_by_the_kubelet(nodes: Nodes) -> None:
-    """A static pod for which there is no room fails; one of an unknown resource starts without it."""
-    node = await nodes.make()
-    await node.offer("a0 b0")
-    await node.run(PodRequest(name="one"))
-    asked = Pod(name="static", containers=(asks(hca=2),), static=True)
-    reason = f"OutOf{HCA}: Node didn't have enough resource: {HCA}, requested: 2, used: 1, capacity: 2"
-    assert await node.kubelet.admit(asked) == Failed(pod="static", reason=reason)
-    unknown = await node.run(Pod(name="unknown", containers=(asks(gpu=1),), static=True))
-    assert unknown.seats == ()
-
-
-async def test_the_scheduler_counts_what_is_asked(nodes: Nodes) -> None:
-    """A sick held id blocks an idle one, and every lacking resource is named, but cpu (experiments 4)."""
-    node = await nodes.make()
-    await node.offer("a0 b0")
-    (held,) = (await node.run(PodRequest(name="one"))).seats
-    await node.tell("a0 b0", held)
-    asked = pod(ContainerSpec(requests={HCA: 1, GPU: 1, "cpu": 64}))
-    reason = f"0/1 nodes are available: 1 Insufficient {GPU}, 1 Insufficient {HCA}."
-    assert await node.kubelet.admit(asked) == Pending(pod="pod", reason=reason)
-    await node.kubelet.remove("one")
-    assert (await node.run(PodRequest(name="two"))).seats == tuple({"a0", "b0"} - {held})
 
 
 async def test_a_failed_pod_holds_until_the_next(nodes: Nodes) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from tests.unit.sim.conftest import GPU, HCA, Nodes, SimNode, eight
 
+from railside_sim.ages import KUBELET_1_37
 from railside_sim.device import KubeletCrashedError
 from railside_sim.pod_spec import ContainerSpec, Pod
 from railside_sim.pods import Failed, Pending, PodRequest, ResourceStatus, Running
@@ -75,6 +76,14 @@ async def test_too_late_kills_all_but_the_plain(nodes: Nodes) -> None:
     assert killed == {name: failed(name, NO_HEALTHY) for name in ("init", "restarted", "crashing")}
     assert isinstance(node.kubelet.pods["plain"], Running)
     assert node.kubelet.pods["init"] == killed["init"]
+
+
+async def test_a_newer_kubelet_finds_the_restarted_container(nodes: Nodes) -> None:
+    """In 1.37 a container that has been restarted, and runs, is no reason to kill its pod."""
+    node = await nodes.make(age=KUBELET_1_37)
+    await node.offer(eight("h"))
+    await four_pods(node)
+    assert set(await node.kubelet.restart()) == {"init", "crashing"}
 
 
 async def test_unhealthy_kills_the_same(nodes: Nodes) -> None:

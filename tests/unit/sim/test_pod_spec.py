@@ -34,13 +34,13 @@ def test_what_a_pod_needs_at_most(init: list[int | str], apps: list[int], expect
 
 
 def test_a_pod_that_makes_no_sense() -> None:
-    """Two containers of a name, none at all, or a request for nothing are mistakes of the caller."""
+    """Two containers of a name, none at all, or a request below 0 are mistakes of the caller."""
     with pytest.raises(ValueError, match="of different names"):
         Pod(name="p", containers=(ContainerSpec(), ContainerSpec()))
     with pytest.raises(ValueError, match="one or more"):
         Pod(name="p", containers=())
-    with pytest.raises(ValueError, match="asks for 0 of a/b; allowed is 1 or more"):
-        container("c", 0)
+    with pytest.raises(ValueError, match="asks for -1 of a/b; allowed is 0 or more"):
+        container("c", -1)
 
 
 def test_a_key_names_the_namespace_only_where_it_must() -> None:
