@@ -4,17 +4,17 @@ It answers for restarts and boots of the node under both, and for what the kubel
 what is right, nor use the product.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from asking import LASTS, Manifest, pod_of
 from careless import Careless, Ids, Loop
 from harness import waiting
 from harness.cluster import Cluster
 from harness.kubelet import NodeSettings
 from harness.node import ClusterNode
-from harness.objects import ContainerStatus, Node, Pod
+from harness.objects import Node, Pod
 from pod_resources import list_pods
 from railside_proto.names import (
     DEVICE_PLUGINS,
@@ -30,12 +30,6 @@ from railside_sim.gpu_plugin import GpuPlugin, Preference
 NOTED = "Processed device updates for resource"
 REFUSED = "Pod admission denied"
 CRASH = "panic: runtime error: invalid memory address or nil pointer dereference"
-
-DEAF = ("sleep", "100000")
-"""Runs until it is killed."""
-
-LASTS = ("sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait")
-"""Runs until it is told to end, and ends then: a first process ignores what it does not catch."""
 
 
 class Ground:
@@ -70,6 +64,8 @@ class Ground:
         made.nodes = {one: (str(path),) for one, path in (devices or {}).items()}
         careless = Careless(made, self._loop)
         self._plugins.append(careless)
+        # A kubelet that hears late of an earlier plugin's end hangs up on the one that registered last.
+        self._await_none_offered(resource)
         careless.register()
         self.await_offered(len(ids), resource=resource)
         return careless
@@ -78,6 +74,9 @@ class Ground:
         """Return when the API server's node shows so many."""
         wanted = (allocatable if capacity is None else capacity, allocatable)
         self.kubectl.wait(Node, self.node.name, lambda node: _offered(node, resource) == wanted)
+
+    def _await_none_offered(self, resource: str) -> None:
+        self.kubectl.wait(Node, self.node.name, lambda node: _offered(node, resource)[1] == 0)
 
     def listed(self) -> set[str]:
         """Healthy ids that the kubelet has taken note of."""
@@ -106,16 +105,20 @@ class Ground:
         return self._start_kubelet(list_comes)
 
     def _start_kubelet(self, list_comes: Callable[[], None] | None) -> bool:
-        socket = self.folder / DEVICE_PLUGINS / KUBELET_SOCKET
-        socket.unlink()
         with self._api_server.paused():
-            self.node.kubelet.launch()
-            waiting.until(socket.exists, "the new kubelet's socket")
+            self._launch_kubelet()
             if list_comes is not None:
                 noted = self._lists_noted()
                 list_comes()
                 waiting.until(lambda: self._lists_noted() > noted, "the kubelet to take note of the list")
         return self._lives()
+
+    def _launch_kubelet(self) -> None:
+        """Start the program; return when its socket is there, and not the one of the kubelet before."""
+        socket = self.folder / DEVICE_PLUGINS / KUBELET_SOCKET
+        socket.unlink()
+        self.node.kubelet.launch()
+        waiting.until(socket.exists, "the new kubelet's socket")
 
     def _lists_noted(self) -> int:
         """How often the kubelet has taken note of a list: its checkpoint does not tell where one is the same."""
@@ -149,31 +152,19 @@ class Ground:
         """How often it has crashed on an id that is missing."""
         return self._log().count(CRASH)
 
-    def ask(self, *manifests: Mapping[str, object]) -> None:
+    def ask(self, *manifests: Manifest) -> None:
         """Create pods."""
         self.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
 
-    def start(self, *manifests: Mapping[str, Any]) -> list[Pod]:
+    def start(self, *manifests: Manifest) -> list[Pod]:
         """Create pods, and return when they run."""
         self.ask(*manifests)
         return [self.becomes(one["metadata"]["name"], lambda pod: pod.running) for one in manifests]
 
-    def pod(self, name: str, *command: str, count: int = 1, gpus: int = 0, init: bool = False) -> dict[str, Any]:
+    def pod(self, name: str, *command: str, count: int = 1, gpus: int = 0, init: bool = False) -> Manifest:
         """A pod of this node that asks for HCAs, and maybe GPUs."""
-        limits = {RESOURCE: str(count), **({GPU_RESOURCE: str(gpus)} if gpus else {})}
-        main = _container("main", limits, command or LASTS)
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": {"ground": self.node.name}},
-            "spec": {
-                "nodeSelector": {"kubernetes.io/hostname": self.node.name},
-                "terminationGracePeriodSeconds": 0,
-                "containers": [main],
-                "initContainers": [_container("before", limits, ("true",))] if init else [],
-                "volumes": [{"name": "kept", "emptyDir": {}}],
-            },
-        }
+        limits = {RESOURCE: count, **({GPU_RESOURCE: gpus} if gpus else {})}
+        return pod_of(self.node.name, name, command or LASTS, limits, init=init)
 
     def becomes(self, pod: str, fits: Callable[[Pod], bool]) -> Pod:
         """The pod when it is so."""
@@ -197,40 +188,23 @@ class Ground:
 
     def clear(self) -> None:
         """End all plugins and pods; the kubelet runs behind it."""
-        if not self.node.kubelet.running:
-            self.node.kubelet.start()
-        mine = self.kubectl.get("pods", "-l", f"ground={self.node.name}")["items"]
-        if mine:
-            self.remove(*(pod["metadata"]["name"] for pod in mine))
         for plugin in self._plugins:
             plugin.end()
         self._plugins.clear()
+        mine = f"ground={self.node.name}"
+        crashed = not self.node.kubelet.running
+        # A kubelet that has just started takes 10 s to say that a pod which never ran has ended.
+        soon = ("--grace-period=0", "--force") if crashed else ("--grace-period=1",)
+        self.kubectl("delete", "pods", "-l", mine, *soon, "--wait=false")
+        if crashed:
+            self._launch_kubelet()
+            self.node.kubelet.await_ready()
+        waiting.until(lambda: not self.kubectl.get("pods", "-l", mine)["items"], "the pods to go", timeout_s=40)
 
 
 def _offered(node: Node, resource: str) -> tuple[int, int]:
     capacity, allocatable = (of.get(resource, "0") for of in (node.status.capacity, node.status.allocatable))
     return int(capacity), int(allocatable)
-
-
-def _container(name: str, limits: Mapping[str, str], command: Collection[str]) -> dict[str, object]:
-    return {
-        "name": name,
-        "image": "busybox",
-        "command": list(command),
-        "resources": {"limits": dict(limits)},
-        "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
-    }
-
-
-def refused(pod: Pod) -> bool:
-    """Whether the scheduler finds no node for it."""
-    return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in pod.status.conditions)
-
-
-def status(pod: Pod) -> ContainerStatus:
-    """The pod's only container that is not an init one."""
-    (found,) = pod.status.container_statuses
-    return found
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from ground import DEAF, Ground, status
+from asking import DEAF, status
+from ground import Ground
 from railside_proto.names import GPU_RESOURCE
 from test_harm_listing import deal_behind_an_end
 

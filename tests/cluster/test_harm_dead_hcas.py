@@ -5,8 +5,9 @@ It answers for the harm behind law 8. It must not test the agent.
 
 import pytest
 
+from asking import refused
 from careless import by_name
-from ground import Ground, refused
+from ground import Ground
 
 pytestmark = pytest.mark.timeout(180)
 

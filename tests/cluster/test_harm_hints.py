@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from asking import DEAF
 from careless import by_name
-from ground import DEAF, Ground, ground
+from ground import Ground, ground
 from harness.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(180)
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.timeout(180)
 REFUSED = "TopologyAffinityError"
 
 
-@pytest.fixture(scope="module", params=["best-effort", "restricted", "single-numa-node"])
+@pytest.fixture(scope="module")
 def shared(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ground]:
     with ground(cluster, request.param) as made:
         yield made
@@ -29,6 +30,7 @@ def outcome(on: Ground, name: str, count: int = 1) -> str:
     return ",".join(sorted(on.held(name))) if pod.running else pod.status.reason
 
 
+@pytest.mark.parametrize("shared", ["best-effort", "restricted"], indirect=True)
 def test_a_bare_id_beside_hinted_ones(on: Ground) -> None:
     """Law 4: counted as free, a bare id is dealt under best-effort alone, and elsewhere fails whoever is sent."""
     on.plugin({"bare": None, "hinted": 0}, preference=by_name)
@@ -36,6 +38,7 @@ def test_a_bare_id_beside_hinted_ones(on: Ground) -> None:
     assert outcome(on, "two") == {"best-effort": "bare"}.get(on.node.settings.policy, REFUSED)
 
 
+@pytest.mark.parametrize("shared", ["best-effort", "restricted", "single-numa-node"], indirect=True)
 def test_hints_that_come_to_held_ids(on: Ground) -> None:
     """Law 4: ids of a running pod that turn out to be of two NUMA nodes have it killed at the next restart."""
     plugin = on.plugin(dict.fromkeys(("h0", "h1", "h2", "h3")), preference=by_name)

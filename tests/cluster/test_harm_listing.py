@@ -5,8 +5,9 @@ It answers for the harm behind law 5. It must not test the agent.
 
 import pytest
 
+from asking import DEAF
 from careless import Careless, by_name
-from ground import DEAF, Ground
+from ground import Ground
 from harness.objects import Pod
 
 pytestmark = pytest.mark.timeout(180)

@@ -5,8 +5,9 @@ It answers for the harm behind the laws 1, 2 and 6. It must not test the agent.
 
 import pytest
 
+from asking import status
 from careless import by_name
-from ground import Ground, status
+from ground import Ground
 from harness import waiting
 from machine_tree import make_nodes
 

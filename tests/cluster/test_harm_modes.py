@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from asking import refused
 from careless import Careless, by_name
-from ground import Ground, refused
+from ground import Ground
 
 pytestmark = pytest.mark.timeout(180)
 

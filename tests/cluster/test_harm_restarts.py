@@ -5,8 +5,9 @@ It answers for the harm behind law 3. It must not test the agent.
 
 import pytest
 
+from asking import DEAF, status
 from careless import by_name
-from ground import DEAF, Ground, status
+from ground import Ground
 from harness.objects import Pod
 from railside_proto.names import RESOURCE
 

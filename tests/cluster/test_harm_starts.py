@@ -5,7 +5,8 @@ It answers for the harm behind law 9. It must not test the agent.
 
 import pytest
 
-from ground import Ground, status
+from asking import status
+from ground import Ground
 from harness.objects import Pod
 from machine_tree import make_nodes, renumber
 from test_document import end_first_process
