@@ -11,12 +11,9 @@ import yaml
 
 from harness import commands
 from harness.cluster import Cluster
-from harness.kubelet import NodeSettings
 from harness.places import Places
-from installed_agent import EXAMPLE, HARDWARE, MACHINE, lay_out_machine, manifests
-from railside_proto.names import MODE_LABEL
+from installed_agent import DOCUMENT_NODE, EXAMPLE, MACHINE, lay_out_machine, manifests
 
-SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
 WELCOME = """\
 A cluster of {kubernetes} and one node ({node}, {numa} NUMA nodes, policy {policy}) runs in this
 shell's namespaces, and kubectl is ready. The agent, told that {node} is the machine of
@@ -36,7 +33,7 @@ def main(arguments: list[str]) -> int:
     places = Places.of_this_run()
     if places is None:
         raise SystemExit("This shell needs the namespaces of tests/cluster/run --shell; start that instead.")
-    with Cluster(places) as cluster, cluster.node(SETTINGS) as node:
+    with Cluster(places) as cluster, cluster.node(DOCUMENT_NODE) as node:
         manifest = places.workdir / "railside-agent.yaml"
         tree = lay_out_machine(node).tree
         manifest.write_text(yaml.safe_dump_all(manifests(cluster.kubectl, tree)))
@@ -48,8 +45,8 @@ def main(arguments: list[str]) -> int:
                 manifest=manifest,
                 example=EXAMPLE,
                 tree=tree,
-                numa=SETTINGS.numa,
-                policy=SETTINGS.policy,
+                numa=DOCUMENT_NODE.numa,
+                policy=DOCUMENT_NODE.policy,
                 workdir=places.workdir,
                 pid=node.namespaces.first_pid,
             )

@@ -59,8 +59,7 @@ def _share_a_port(one: FunctionPart, other: FunctionPart) -> bool:
 
 def plugin_folder(node: ClusterNode) -> Path:
     """The kubelet's folder of sockets and its checkpoint, as this process sees it."""
-    kubelet = Path(f"/proc/{node.namespaces.first_pid}/root") / names.KUBELET_DIR.lstrip("/")
-    return kubelet / names.DEVICE_PLUGINS
+    return node.kubelet_folder / names.DEVICE_PLUGINS
 
 
 def preference(chooser: str, ids: Mapping[str, int | None]) -> Preference | None:

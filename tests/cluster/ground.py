@@ -20,7 +20,6 @@ from railside_proto.names import (
     DEVICE_PLUGINS,
     GPU_RESOURCE,
     KUBELET_CHECKPOINT,
-    KUBELET_DIR,
     KUBELET_SOCKET,
     RESOURCE,
 )
@@ -39,7 +38,7 @@ class Ground:
         self.kubectl = cluster.kubectl
         self._api_server = cluster.control_plane.api_server
         self.node = node
-        self.folder = Path(f"/proc/{node.namespaces.first_pid}/root") / KUBELET_DIR.lstrip("/")
+        self.folder = node.kubelet_folder
         self._loop = loop
         self._plugins: list[Careless] = []
 

@@ -24,7 +24,7 @@ from harness.node import ClusterNode
 from harness.objects import Node, Pod
 from railside_agent.device_nodes import CharacterDevices
 from railside_proto.machine import LinkLayer
-from railside_proto.names import RESOURCE
+from railside_proto.names import MODE_LABEL, RESOURCE
 from railside_sim.manifest import read_manifest
 from railside_sim.parts import Manifest
 from railside_sim.tree import write_tree
@@ -36,6 +36,10 @@ MACHINE = REPOSITORY / "tests/machines/ecs.hpcpni3.45xlarge.machine"
 NAMESPACE = "railside"
 HARDWARE = {"feature.node.kubernetes.io/rdma.available": "true"}
 """What node-feature-discovery says of such a machine: by the mode's label alone an agent would go with it."""
+DOCUMENT_NODE = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
+"""As the document asks for: the label, and topologyManagerPolicy best-effort."""
+HCAS = 8
+"""Of the machine, for InfiniBand."""
 KUBELET_FOLDER = "/var/lib/kubelet"
 
 _ASK = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1], timeout=5).read().decode())"
@@ -111,6 +115,11 @@ class InstalledAgent:
         """Return when the node says that it has ``count`` HCAs to give."""
         self.cluster.kubectl.wait(Node, self.node.name, lambda node: offered(node) == (count, count))
 
+    def await_allocatable(self, count: int, *, timeout_s: float = 20) -> None:
+        """Return when the node has ``count`` to give, whatever it counts in all."""
+        kubectl = self.cluster.kubectl
+        kubectl.wait(Node, self.node.name, lambda node: offered(node)[1] == count, timeout_s=timeout_s)
+
     def await_streams(self, count: int) -> None:
         """Return when the kubelet holds ``count`` streams open: none while it is away, one when it listens."""
         waiting.until(lambda: self.pool()["registration"]["streams"] == count, f"{count} streams")
@@ -132,6 +141,16 @@ def offered(node: Node) -> tuple[int, int]:
     """Capacity and allocatable HCAs of a node."""
     capacity, allocatable = (of.get(RESOURCE, "0") for of in (node.status.capacity, node.status.allocatable))
     return int(capacity), int(allocatable)
+
+
+@contextmanager
+def document_agent(
+    cluster: Cluster, settings: NodeSettings = DOCUMENT_NODE, **environment: str
+) -> Iterator[InstalledAgent]:
+    """The agent on a node of the document, all of whose HCAs are offered."""
+    with installed_agent(cluster, settings, **environment) as agent:
+        agent.await_offered(HCAS)
+        yield agent
 
 
 @contextmanager

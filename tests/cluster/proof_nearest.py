@@ -20,11 +20,10 @@ from dealers import Agent, Dealer, PlainPlugin
 from gpus_beside import GPU_CHOOSERS, gpus_beside, hca_nodes, machine, plugin_folder
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.node import ClusterNode
 from harness.objects import Node
-from installed_agent import HARDWARE, REPOSITORY, LaidOutMachine, installed_agent, lay_out_machine
-from railside_proto.names import GPU_RESOURCE, MODE_LABEL, RESOURCE
+from installed_agent import DOCUMENT_NODE, REPOSITORY, LaidOutMachine, installed_agent, lay_out_machine
+from railside_proto.names import GPU_RESOURCE, RESOURCE
 from railside_sim.gpu_plugin import GpuPlugin
 from traffic import ROOM
 
@@ -33,7 +32,6 @@ PAIRS: Final = 100
 
 CHANCE, ALLOCATE, START = "a plain plugin", "binding: allocate", "binding: start"
 RESULT: Final = REPOSITORY / "build/nearest.json"
-SETTINGS: Final = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,14 +89,14 @@ async def dealing(cluster: Cluster, hcas: str, gpus: str) -> AsyncIterator[tuple
     """A node with GPUs and HCAs to give: the kubelet's folder of plugins, and who gives HCAs."""
     # Nothing is served yet that the wait for a node could hold up.
     if hcas == CHANCE:
-        with cluster.node(SETTINGS) as node:
+        with cluster.node(DOCUMENT_NODE) as node:
             laid_out = lay_out_machine(node)
             async with plain_plugin(node, laid_out) as dealer, gpus_beside(node, gpus):
                 await asyncio.to_thread(await_all, cluster, node)
                 yield plugin_folder(node), dealer
     else:
         binding = hcas.rpartition(" ")[2]
-        with installed_agent(cluster, SETTINGS, RAILSIDE_AGENT_BINDING=binding) as agent:
+        with installed_agent(cluster, DOCUMENT_NODE, RAILSIDE_AGENT_BINDING=binding) as agent:
             async with gpus_beside(agent.node, gpus):
                 await asyncio.to_thread(await_all, cluster, agent.node)
                 yield plugin_folder(agent.node), Agent(agent, forgets=hcas == START)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.cluster import Cluster
-from installed_agent import InstalledAgent
+from installed_agent import HCAS, InstalledAgent
 from machine_tree import ACTIVE, DOWN, set_port, unplug
 from moments import Moments, allocatable
-from restarts import HCAS, Rounds, impatient_agent
+from restarts import Rounds, impatient_agent
 
 PARTS = 5
 KUBELET, AGENT = 100 // PARTS, 50 // PARTS

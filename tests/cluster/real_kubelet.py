@@ -32,7 +32,7 @@ class Real:
     """The real kubelet; its files are reached through the node's first process."""
 
     def __init__(self, cluster: Cluster, node: ClusterNode) -> None:
-        self.folder = Path(f"/proc/{node.namespaces.first_pid}/root") / names.KUBELET_DIR.lstrip("/")
+        self.folder = node.kubelet_folder
         self.pods: dict[str, str] = {}
         self._kubectl = cluster.kubectl
         self._node = node

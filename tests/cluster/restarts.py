@@ -9,20 +9,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.objects import Pod
-from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent
+from installed_agent import DOCUMENT_NODE, HCAS, NAMESPACE, InstalledAgent, document_agent
 from moments import Moments, allocatable
-from railside_proto.names import MODE_LABEL
 from test_document import example_pod, main_container, remove, uverbs_inside, with_init_container
 from test_life_cycle import lets_in
 
-HCAS = 8
 BUSY = 6
 #: A kubelet that does not let a container wait that was killed again and again, so that there can be many rounds.
 IMPATIENT = {
@@ -34,10 +32,7 @@ IMPATIENT = {
 @contextmanager
 def impatient_agent(cluster: Cluster, **environment: str) -> Iterator[InstalledAgent]:
     """The agent on a node of the document, whose kubelet never lets a container wait for long."""
-    labels = {**HARDWARE, MODE_LABEL: "ib-shared"}
-    settings = NodeSettings(numa=2, policy="best-effort", labels=labels, kubelet=IMPATIENT)
-    with installed_agent(cluster, settings, **environment) as agent:
-        agent.await_offered(HCAS)
+    with document_agent(cluster, replace(DOCUMENT_NODE, kubelet=IMPATIENT), **environment) as agent:
         yield agent
 
 

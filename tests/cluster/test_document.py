@@ -15,10 +15,9 @@ from harness import waiting
 from harness.cluster import Cluster
 from harness.commands import CommandError
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.objects import ContainerStatus, Pod
-from installed_agent import EXAMPLE, HARDWARE, NAMESPACE, InstalledAgent, installed_agent
-from railside_proto.names import CONTAINER_INFO, MODE_LABEL, RESOURCE, TOPOLOGY_DIR
+from installed_agent import EXAMPLE, NAMESPACE, InstalledAgent, document_agent
+from railside_proto.names import CONTAINER_INFO, RESOURCE, TOPOLOGY_DIR
 
 CAP_IPC_LOCK = 14
 CAP_MKNOD = 27
@@ -27,9 +26,7 @@ CAP_MKNOD = 27
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node as the document asks for: the label, and topologyManagerPolicy best-effort."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
-    with installed_agent(cluster, settings) as installed:
-        installed.await_offered(8)
+    with document_agent(cluster) as installed:
         yield installed
 
 

@@ -5,18 +5,15 @@ It answers for the agent beside the real kubelet and containerd. It must not rep
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.objects import Node, Pod
-from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from installed_agent import InstalledAgent, document_agent, offered
 from machine_tree import ACTIVE, DOWN, set_port, swap_uverbs
-from railside_proto.names import MODE_LABEL
 from test_document import example_pod, remove, running, uverbs_inside
 from test_life_cycle import reasons, restarted
 
@@ -28,20 +25,14 @@ PAIR = ("first", "second")
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node of the document, which looks at its tree each second: no kernel tells of it."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
-    with installed_agent(cluster, settings, RAILSIDE_AGENT_RESYNC_SECONDS="1") as installed:
-        installed.await_offered(8)
+    with document_agent(cluster, RAILSIDE_AGENT_RESYNC_SECONDS="1") as installed:
         yield installed
-
-
-def tree(agent: InstalledAgent) -> Path:
-    return agent.node.folder / "machine"
 
 
 def swap(agent: InstalledAgent, one: str, other: str) -> None:
     """Exchange the uverbs entries of two HCAs; return when the agent has seen it."""
     names = agent.hca_names()
-    swap_uverbs(tree(agent), one, other)
+    swap_uverbs(agent.machine.tree, one, other)
     swapped = {**names, one: names[other], other: names[one]}
     waiting.until(lambda: agent.hca_names() == swapped, "the agent to see other numbers")
 
@@ -73,7 +64,7 @@ def test_a_dead_hca_whose_holder_goes(agent: InstalledAgent, kubectl: Kubectl) -
     others = [f"other-{number}" for number in range(7)]
     with running(kubectl, "holder", *others):
         dead = agent.hca_names()[uverbs_inside(kubectl, "holder")]
-        set_port(tree(agent), dead, DOWN)
+        set_port(agent.machine.tree, dead, DOWN)
         try:
             waiting.until(lambda: "NoActivePort" in reasons(kubectl, "holder"), "an Event on the pod")
             kubectl.apply(example_pod("waiting"))
@@ -82,7 +73,7 @@ def test_a_dead_hca_whose_holder_goes(agent: InstalledAgent, kubectl: Kubectl) -
             pod = kubectl.read(Pod, "waiting")
             remove(kubectl, "waiting")
         finally:
-            set_port(tree(agent), dead, ACTIVE)
+            set_port(agent.machine.tree, dead, ACTIVE)
 
     assert pod is not None
     assert not any(one.container_id for one in pod.status.container_statuses)

@@ -6,7 +6,6 @@ It answers for the agent beside the real kubelet and containerd. It must not tes
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +13,9 @@ from harness import waiting
 from harness.cluster import Cluster
 from harness.commands import CommandError
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
-from harness.objects import Node, Pod
-from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent, offered
+from harness.objects import Pod
+from installed_agent import NAMESPACE, InstalledAgent, document_agent
 from machine_tree import ACTIVE, DOWN, set_port, unplug
-from railside_proto.names import MODE_LABEL
 from test_document import (
     end_first_process,
     example_pod,
@@ -38,20 +35,8 @@ RECOVERY_S = 30
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node of the document, which looks at its tree each second: no kernel tells of it."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
-    with installed_agent(cluster, settings, RAILSIDE_AGENT_RESYNC_SECONDS="1") as installed:
-        installed.await_offered(8)
+    with document_agent(cluster, RAILSIDE_AGENT_RESYNC_SECONDS="1") as installed:
         yield installed
-
-
-def tree(agent: InstalledAgent) -> Path:
-    return agent.node.folder / "machine"
-
-
-def allocatable(agent: InstalledAgent, count: int, *, timeout_s: float = 20) -> None:
-    """Return when the node has ``count`` to give."""
-    kubectl = agent.cluster.kubectl
-    kubectl.wait(Node, agent.node.name, lambda node: offered(node)[1] == count, timeout_s=timeout_s)
 
 
 def restarted(kubectl: Kubectl, pod: str, times: int = 1) -> None:
@@ -81,15 +66,15 @@ def test_a_port_goes_down_under_a_pod_and_comes_back(agent: InstalledAgent, kube
     """The pod runs on and is told, no idle HCA is hidden, its container restarts on another, and all come back."""
     with running(kubectl, "holder") as (before,):
         device = agent.hca_names()[uverbs_inside(kubectl, "holder")]
-        set_port(tree(agent), device, DOWN)
+        set_port(agent.machine.tree, device, DOWN)
         waiting.until(lambda: "NoActivePort" in reasons(kubectl, "holder"), "an Event on the pod")
-        allocatable(agent, 8)
+        agent.await_allocatable(8)
         after = kubectl.wait(Pod, "holder", lambda pod: pod.running)
         restarted(kubectl, "holder")
         other = agent.hca_names()[uverbs_inside(kubectl, "holder")]
-        allocatable(agent, 7)
-        set_port(tree(agent), device, ACTIVE)
-        allocatable(agent, 8, timeout_s=RECOVERY_S)
+        agent.await_allocatable(7)
+        set_port(agent.machine.tree, device, ACTIVE)
+        agent.await_allocatable(8, timeout_s=RECOVERY_S)
 
     assert main_container(before).container_id == main_container(after).container_id
     assert device != other
@@ -97,15 +82,15 @@ def test_a_port_goes_down_under_a_pod_and_comes_back(agent: InstalledAgent, kube
 
 def test_a_free_hca_goes_and_comes_back(agent: InstalledAgent, kubectl: Kubectl) -> None:
     """Seven are offered, seven pods get seven others, and the eighth is offered when it is back."""
-    gone = unplug(tree(agent), "uverbs4")
+    gone = unplug(agent.machine.tree, "uverbs4")
     try:
-        allocatable(agent, 7)
+        agent.await_allocatable(7)
         names = [f"seven-{number}" for number in range(7)]
         with running(kubectl, *names):
             dealt = {uverbs_inside(kubectl, name) for name in names}
     finally:
         gone.plug()
-    allocatable(agent, 8, timeout_s=RECOVERY_S)
+    agent.await_allocatable(8, timeout_s=RECOVERY_S)
 
     assert dealt == set(agent.numbers) - {"rdma_cm", "uverbs4"}
 
@@ -114,7 +99,7 @@ def test_an_hca_goes_under_a_pod_and_the_kubelet_restarts(agent: InstalledAgent,
     """The kubelet lives and kills nobody; the container that starts anew gets another HCA, and is told why."""
     with running(kubectl, "holder", init=True) as (before,):
         own = uverbs_inside(kubectl, "holder")
-        gone = unplug(tree(agent), own)
+        gone = unplug(agent.machine.tree, own)
         try:
             waiting.until(lambda: "HcaGone" in reasons(kubectl, "holder"), "an Event on the pod")
             agent.node.kubelet.restart()
@@ -124,7 +109,7 @@ def test_an_hca_goes_under_a_pod_and_the_kubelet_restarts(agent: InstalledAgent,
             other = uverbs_inside(kubectl, "holder")
         finally:
             gone.plug()
-    allocatable(agent, 8, timeout_s=RECOVERY_S)
+    agent.await_allocatable(8, timeout_s=RECOVERY_S)
 
     assert main_container(before).container_id == main_container(after).container_id
     assert own != other
@@ -166,7 +151,7 @@ def test_the_kubelet_starts_before_the_agent(agent: InstalledAgent, kubectl: Kub
         os.kill(agent.process(), signal.SIGKILL)
         agent.node.kubelet.start()
         waiting.until(lambda: listened_to(agent), "the agent to be back", timeout_s=60)
-        allocatable(agent, 8)
+        agent.await_allocatable(8)
         after = kubectl.wait(Pod, "holder", lambda pod: pod.running)
         restarted(kubectl, "holder")
 
@@ -206,7 +191,7 @@ def test_the_api_server_is_away(agent: InstalledAgent, kubectl: Kubectl) -> None
         finally:
             server.start()
         after = kubectl.wait(Pod, "holder", lambda pod: pod.running, timeout_s=60)
-        allocatable(agent, 8, timeout_s=60)
+        agent.await_allocatable(8, timeout_s=60)
 
         assert own == uverbs_inside(kubectl, "holder")
         # Schedulers come back slowly, and the tests behind this one need theirs.

@@ -5,7 +5,6 @@ It answers for what the real API server, scheduler and kubelet make of it. It mu
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,8 +12,8 @@ from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
-from harness.objects import Node, Pod
-from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from harness.objects import Pod
+from installed_agent import HARDWARE, InstalledAgent, installed_agent
 from railside_proto.names import MODE_LABEL, RESOURCE
 from test_document import (
     end_first_process,
@@ -22,6 +21,7 @@ from test_document import (
     is_refused,
     main_container,
     remove,
+    running,
     uverbs_inside,
 )
 
@@ -37,18 +37,6 @@ def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
         yield installed
 
 
-@contextmanager
-def running(kubectl: Kubectl, *names: str) -> Iterator[None]:
-    """Pods like the document's, that run."""
-    try:
-        kubectl.apply(*map(example_pod, names))
-        for name in names:
-            kubectl.wait(Pod, name, lambda pod: pod.running)
-        yield
-    finally:
-        remove(kubectl, *names)
-
-
 def label(agent: InstalledAgent, mode: str | None) -> None:
     """Put the label on the node, or take it off."""
     change = f"{MODE_LABEL}-" if mode is None else f"{MODE_LABEL}={mode}"
@@ -57,7 +45,7 @@ def label(agent: InstalledAgent, mode: str | None) -> None:
 
 def allocatable(agent: InstalledAgent, count: int) -> None:
     """Return when the node has ``count`` to give."""
-    agent.cluster.kubectl.wait(Node, agent.node.name, lambda node: offered(node)[1] == count)
+    agent.await_allocatable(count, timeout_s=30)
 
 
 def test_without_the_label_nothing_is_registered(agent: InstalledAgent) -> None:

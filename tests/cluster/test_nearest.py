@@ -17,12 +17,11 @@ from gpus_beside import GPU_CHOOSERS, gpu_nodes, gpus_beside, machine, partners,
 from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.objects import Node, Pod
-from installed_agent import HARDWARE, InstalledAgent, installed_agent
+from installed_agent import InstalledAgent, document_agent
 from looking_inside import inside
 from nearness import paired, possible
-from railside_proto.names import GPU_RESOURCE, MODE_LABEL
+from railside_proto.names import GPU_RESOURCE
 from test_document import remove
 from traffic import ROOM, Ask, Shape, manifest
 
@@ -32,9 +31,7 @@ STEPS = 6
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node of the document."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
-    with installed_agent(cluster, settings) as installed:
-        installed.await_offered(8)
+    with document_agent(cluster) as installed:
         yield installed
 
 

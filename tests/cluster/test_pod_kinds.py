@@ -18,12 +18,10 @@ import pytest
 from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.node import ClusterNode
 from harness.objects import ContainerState, Pod
-from installed_agent import HARDWARE, NAMESPACE, InstalledAgent, installed_agent
+from installed_agent import NAMESPACE, InstalledAgent, document_agent
 from looking_inside import INFO
-from railside_proto.names import MODE_LABEL
 from test_document import (
     CAP_IPC_LOCK,
     capabilities,
@@ -44,9 +42,7 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
     """The agent on a node of the document."""
-    settings = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
-    with installed_agent(cluster, settings) as installed:
-        installed.await_offered(8)
+    with document_agent(cluster) as installed:
         yield installed
 
 

@@ -14,15 +14,13 @@ from harness import waiting
 from harness.cluster import Cluster, MakeNode
 from harness.commands import CommandError
 from harness.kubectl import Kubectl
-from harness.kubelet import NodeSettings
 from harness.node import ClusterNode
 from harness.objects import Node, Pod
 from harness.services import Service
 from installed_agent import (
-    HARDWARE,
     InstalledAgent,
     boot_in_another_order,
-    installed_agent,
+    document_agent,
     lay_out_machine,
     manifests,
     offered,
@@ -35,7 +33,6 @@ from test_kube import kubeconfig_of
 pytestmark = pytest.mark.timeout(240)
 
 BOOT_S = 90
-SETTINGS = NodeSettings(numa=2, policy="best-effort", labels={**HARDWARE, MODE_LABEL: "ib-shared"})
 NO_PLUGIN = "Allocate failed due to no healthy devices present"
 
 
@@ -43,8 +40,7 @@ def test_pods_of_before_fail_and_new_ones_get_what_the_kernel_calls_theirs(
     cluster: Cluster, kubectl: Kubectl
 ) -> None:
     """The kubelet fails pods with HCAs before any plugin's pod can run; nothing of theirs is left (B-DP-33)."""
-    with installed_agent(cluster, SETTINGS) as agent:
-        agent.await_offered(8)
+    with document_agent(cluster) as agent:
         names = ["before", "steps"]
         try:
             kubectl.apply(*map(example_pod, names))

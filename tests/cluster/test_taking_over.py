@@ -5,16 +5,16 @@ It answers for what the real kubelet makes of it. It must not test which HCAs ne
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from gpus_beside import plugin_folder
 from harness import waiting
 from harness.cluster import Cluster
 from harness.kubectl import Kubectl
 from harness.kubelet import NodeSettings
-from harness.objects import Node, Pod
-from installed_agent import HARDWARE, InstalledAgent, installed_agent, offered
+from harness.objects import Pod
+from installed_agent import HARDWARE, InstalledAgent, installed_agent
 from railside_proto import names
 from railside_sim.gpu_plugin import GpuPlugin
 from test_document import example_pod, main_container, remove, running, uverbs_inside
@@ -32,9 +32,8 @@ def agent(cluster: Cluster) -> Iterator[InstalledAgent]:
 
 def other_plugin(agent: InstalledAgent) -> GpuPlugin:
     """A plain plugin on the node: an id for each HCA, called after its device node, which it hands over."""
-    kubelet = Path(f"/proc/{agent.node.namespaces.first_pid}/root") / names.KUBELET_DIR.lstrip("/")
     nodes = {hca["uverbs"]["name"]: hca["numaNode"] for hca in agent.status()["machine"]["hcas"]}
-    plugin = GpuPlugin(kubelet / names.DEVICE_PLUGINS, nodes, resource=names.RESOURCE, socket="other.sock")
+    plugin = GpuPlugin(plugin_folder(agent.node), nodes, resource=names.RESOURCE, socket="other.sock")
     plugin.nodes = {one: (f"{agent.node.folder}/machine/dev/infiniband/{one}",) for one in nodes}
     return plugin
 
@@ -86,8 +85,7 @@ def seven_more(kubectl: Kubectl) -> set[str]:
 
 def allocatable(agent: InstalledAgent, count: int) -> None:
     """Return when the node has ``count`` to give."""
-    kubectl = agent.cluster.kubectl
-    kubectl.wait(Node, agent.node.name, lambda node: offered(node)[1] == count, timeout_s=40)
+    agent.await_allocatable(count, timeout_s=40)
 
 
 def registered(agent: InstalledAgent) -> bool:
