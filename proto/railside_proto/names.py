@@ -11,12 +11,33 @@ RESOURCE: Final = "vke.volcengine.com/infiniband-rdma"
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 """The resource of NVIDIA's device plugin, whose ids are the GPUs' UUIDs."""
 
+CPU_RESOURCE: Final = "cpu"
+MEMORY_RESOURCE: Final = "memory"
+
 MODE_LABEL: Final = "vke.node.rdma.mode"
 """The node label that picks the mode (the platform's document, step two)."""
 
 AGENT_HOST: Final = "127.0.0.1"
 AGENT_PORT: Final = 9471
 """Where the agent answers /livez, /readyz and /status: loopback unless told otherwise."""
+
+EXTENDER_HOST: Final = "127.0.0.1"
+EXTENDER_PORT: Final = 9472
+"""Where the extender answers the scheduler beside it."""
+
+EXTENDER_PROBE_PORT: Final = 9473
+"""Where it answers probes, and people."""
+
+RECORD_GROUP: Final = "railside.dev"
+RECORD_VERSION: Final = "v1alpha1"
+RECORD_PLURAL: Final = "rdmanodes"
+RECORD_KIND: Final = "RDMANode"
+"""The object in which an agent publishes its node's record, under the node's name."""
+
+AGENT_APP: Final = "railside-agent"
+"""The agent's pods, by the label app.kubernetes.io/name."""
+
+APP_LABEL: Final = "app.kubernetes.io/name"
 
 KUBELET_DIR: Final = "/var/lib/kubelet"
 DEVICE_PLUGINS: Final = "device-plugins"

@@ -59,6 +59,21 @@ class Code(enum.StrEnum):
     NO_MODE_LABEL = "NoModeLabel"
     MODE_LABEL_UNKNOWN = "ModeLabelUnknown"
     NODE_NOT_SEEN = "NodeNotSeen"
+    NO_RECORD = "NoRecord"
+    RECORD_ABSURD = "RecordAbsurd"
+    RECORD_OF_ANOTHER_NODE = "RecordOfAnotherNode"
+    POLICY_NOT_TOLD = "PolicyNotTold"
+    AGENT_NOT_READY = "AgentNotReady"
+    NOT_REGISTERED = "NotRegistered"
+    WIDTHS_DIFFER = "WidthsDiffer"
+    NEVER_ALIGNED = "NeverAligned"
+    NOT_ALIGNED_NOW = "NotAlignedNow"
+    PODS_ON_THEIR_WAY = "PodsOnTheirWay"
+    CPUS_NOT_TOLD = "CpusNotTold"
+    MEMORY_NOT_TOLD = "MemoryNotTold"
+    TURNED_AWAY_BEFORE = "TurnedAwayBefore"
+    POLICY_NEVER_ALIGNS = "PolicyNeverAligns"
+    REQUEST_UNREADABLE = "RequestUnreadable"
 
 
 _CATALOGUE: dict[Code, tuple[str, str]] = {
@@ -249,6 +264,66 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.NODE_NOT_SEEN: (
         "the node's label {label} cannot be read ({detail}); {instead}",
         "see that the agent reaches the API server and may list and watch nodes, or set the mode by setting",
+    ),
+    Code.NO_RECORD: (
+        "no agent has published what the node has",
+        "see that the agent runs there and publishes (kubectl get rdmanodes)",
+    ),
+    Code.RECORD_ABSURD: (
+        "the node's record makes no sense",
+        "look at the record (kubectl get rdmanode NAME -o yaml), and update the agent or the extender",
+    ),
+    Code.RECORD_OF_ANOTHER_NODE: (
+        "the record is of another node of that name, or of an earlier boot",
+        "wait until the node's agent has started; if it stays so, restart the agent",
+    ),
+    Code.POLICY_NOT_TOLD: (
+        "nobody knows the kubelet's topology manager policy",
+        "let the agent read the kubelet's configuration (nodes/configz, its certificate)",
+    ),
+    Code.AGENT_NOT_READY: (
+        "the node's agent has not been ready for a while, so nobody knows what is free there",
+        "look at the agent's pod and its /readyz",
+    ),
+    Code.NOT_REGISTERED: (
+        "the kubelet does not know {resource} by the agent just now",
+        "look at the agent's /status: the registration and its reason",
+    ),
+    Code.WIDTHS_DIFFER: (
+        "{asked} take different numbers of NUMA nodes there, which policy {policy} never admits",
+        "ask for as many HCAs as span the same NUMA nodes as the GPUs, or use topologyManagerPolicy best-effort",
+    ),
+    Code.NEVER_ALIGNED: (
+        "{asked} do not fit the node's NUMA nodes under policy {policy}, however empty it is",
+        "ask for less, or use topologyManagerPolicy best-effort",
+    ),
+    Code.NOT_ALIGNED_NOW: (
+        "no NUMA nodes have {asked} free together now",
+        "wait until a pod ends there, or ask for less",
+    ),
+    Code.PODS_ON_THEIR_WAY: (
+        "other pods are on their way there, and may come first to where {asked} fit",
+        "do nothing: it is looked at again as soon as they have arrived",
+    ),
+    Code.CPUS_NOT_TOLD: (
+        "the kubelet gives CPUs away for good there, and nobody knows how many are free",
+        "see that the agent reads the kubelet's pod resources",
+    ),
+    Code.MEMORY_NOT_TOLD: (
+        "the kubelet gives memory of NUMA nodes away for good there, and nobody knows how much is free",
+        "use memoryManagerPolicy None on the node, or a pod that is not Guaranteed",
+    ),
+    Code.TURNED_AWAY_BEFORE: (
+        "the kubelet turned such a pod away there, and the node has not changed since",
+        "look at that pod's message; a pod of another scheduler may have come first",
+    ),
+    Code.POLICY_NEVER_ALIGNS: (
+        "the pod insists on {wanted}, and the kubelet there does not align (topologyManagerPolicy none)",
+        "set topologyManagerPolicy best-effort on the node, or take the annotation off",
+    ),
+    Code.REQUEST_UNREADABLE: (
+        "what the pod asks for cannot be read: {detail}",
+        "correct the pod's resources",
     ),
 }
 

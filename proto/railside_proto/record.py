@@ -149,6 +149,15 @@ class HolderRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pairs: tuple[PairRecord, ...] = ()
 
 
+class PodHolding(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a pod gives back when it ends: ids that several of its containers share count once."""
+
+    pod: str
+    """The pod's UID."""
+    held: tuple[Count, ...]
+    """As in HolderRecord."""
+
+
 class ExcludedRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An RDMA device that is not offered."""
 
@@ -174,4 +183,5 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     counts: tuple[Count, ...] = ()
     devices: tuple[DeviceRecord, ...] = ()
     holders: tuple[HolderRecord, ...] = ()
+    pods: tuple[PodHolding, ...] = ()
     excluded: tuple[ExcludedRecord, ...] = ()

@@ -73,8 +73,8 @@ class _Known(msgspec.Struct, Generic[T], frozen=True):
 class Picture(Generic[T]):
     """The objects, read as ``kind``, and the version up to which they are known."""
 
-    def __init__(self, kind: type[T]) -> None:
-        """Nothing is known yet."""
+    def __init__(self, kind: type[T], *, keeps_changes: bool = False) -> None:
+        """Nothing is known yet; ``keeps_changes`` for whoever will ask for them."""
         self.version: str | None = None
         """Where a watch goes on; None where a list must come first."""
         self._decoder = msgspec.json.Decoder(kind)
@@ -83,6 +83,14 @@ class Picture(Generic[T]):
         """Versions of deletions, so that a late line does not bring an object back."""
         self._unread: dict[str, str] = {}
         self._last_seen: dict[str, T] = {}
+        self._changes: dict[str, T | None] | None = {} if keeps_changes else None
+
+    def take_changes(self) -> Mapping[str, T | None]:
+        """Objects that are others than when this was asked last, by UID; None for one that is gone."""
+        changes = self._changes or {}
+        if changes:
+            self._changes = {}
+        return changes
 
     @property
     def gone(self) -> Mapping[str, T]:
@@ -110,6 +118,8 @@ class Picture(Generic[T]):
             if key.uid in before:
                 self._known[key.uid] = before[key.uid]
             self._take(key, raw)
+        for uid in before.keys() - self._known.keys():
+            self._note(uid, None)
         self.version = pages[-1].metadata.resource_version
 
     def apply(self, line: bytes) -> LostTrack | None:
@@ -144,7 +154,8 @@ class Picture(Generic[T]):
         version = _number(key)
         if known is not None and version < known.version:
             return
-        self._known.pop(key.uid, None)
+        if self._known.pop(key.uid, None) is not None:
+            self._note(key.uid, None)
         self._unread.pop(key.uid, None)
         self._keep_last(key, raw)
         self._gone[key.uid] = max(version, self._gone.get(key.uid, -1))
@@ -164,7 +175,14 @@ class Picture(Generic[T]):
             self._unread[key.uid] = f"{key.name or key.uid} cannot be read: {error}"
             return
         self._unread.pop(key.uid, None)
+        known = self._known.get(key.uid)
         self._known[key.uid] = _Known(_number(key), value)
+        if known is None or known.value != value:
+            self._note(key.uid, value)
+
+    def _note(self, uid: str, value: T | None) -> None:
+        if self._changes is not None:
+            self._changes[uid] = value
 
 
 def read_page(text: bytes) -> Page:

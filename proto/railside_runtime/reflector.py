@@ -6,7 +6,7 @@ more slowly. It must not read a meaning into an absence: what is not in the pict
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Never, Protocol, TypeVar
 
@@ -85,15 +85,21 @@ class Reflector(Generic[T]):
         *,
         log: FilteringBoundLogger,
         pace: Pace | None = None,
+        changed: Callable[[Mapping[str, T | None]], None] | None = None,
     ) -> None:
-        """Read objects as ``kind``; ``query`` holds the selectors."""
+        """Read objects as ``kind``; ``query`` holds the selectors.
+
+        Where there is a ``changed``, it is given what is other than before, by UID, None for what is gone, and
+        ``seen`` holds no objects: a copy of thousands at each event would cost more than all else.
+        """
         self.seen: Cell[Seen[T]] = Cell(Seen(objects={}))
         self._api = api
         self._path = path
         self._query = dict(query)
         self._log = log
         self._pace = pace or Pace()
-        self._picture: Picture[T] = Picture(kind)
+        self._changed = changed
+        self._picture: Picture[T] = Picture(kind, keeps_changes=changed is not None)
 
     async def run(self) -> Never:
         """Keep the picture up to date until cancelled."""
@@ -156,7 +162,7 @@ class Reflector(Generic[T]):
             self._picture.replace(pages)
         except UNDECODABLE as error:
             raise _nonsense(error) from error
-        self.seen.set(msgspec.structs.replace(self.seen.value, objects=self._picture.objects, synced=True))
+        self._show(synced=True)
 
     async def _page(self, query: Query) -> Page:
         try:
@@ -181,9 +187,17 @@ class Reflector(Generic[T]):
     def _publish(self) -> None:
         """What is known now, by an open watch."""
         self._tell(self._picture.complaint)
-        self.seen.set(
-            msgspec.structs.replace(self.seen.value, objects=self._picture.objects, gone=self._picture.gone)
-        )
+        self._show(synced=self.seen.value.synced)
+
+    def _show(self, *, synced: bool) -> None:
+        if self._changed is not None:
+            changes = self._picture.take_changes()
+            if changes:
+                self._changed(changes)
+            self.seen.set(msgspec.structs.replace(self.seen.value, synced=synced))
+            return
+        shown = {"objects": self._picture.objects, "gone": self._picture.gone, "synced": synced}
+        self.seen.set(msgspec.structs.replace(self.seen.value, **shown))
 
     def _tell(self, problem: str | None) -> None:
         """Say what is wrong, or that nothing is any more; the same again is no news."""

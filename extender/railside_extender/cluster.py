@@ -1,0 +1,216 @@
+"""The cluster as it is known: nodes, records, pods, agents, and what was offered; how things stand on each node.
+
+State is what was seen last, keyed by UID, and never counted up or down: what stands on it is derived anew when it
+changes. It must not do I/O, nor decide about a pod.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from railside_extender.crowd import Release
+from railside_extender.fit import Standing
+from railside_extender.pod_facts import PodFacts
+from railside_extender.records import Terms, amounts, terms
+from railside_proto.names import RESOURCE
+from railside_proto.podspec import PodAsk
+from railside_proto.reasons import Code, Reason, reason
+from railside_proto.record import Record
+
+T = TypeVar("T")
+
+UNREADY_SECONDS: Final = 30.0
+"""How long an agent may be unready, as in a rollout, before what it told counts as old."""
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What the extender needs of a Node."""
+
+    uid: str
+    boot_id: str = ""
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """A pod that was offered some nodes, and is on none yet as far as anybody has seen."""
+
+    ask: PodAsk
+    nodes: frozenset[str]
+    since: float
+
+
+class Cluster:
+    """What was seen last. Times are seconds of one clock that never goes back."""
+
+    def __init__(self, resource: str = RESOURCE) -> None:
+        """Nothing was seen yet; ``resource`` is what a node must offer."""
+        self._resource = resource
+        self._nodes: dict[str, NodeFacts] = {}
+        self._records: dict[str, Record | Reason] = {}
+        self._terms: dict[str, Terms | Reason] = {}
+        self._unready: dict[str, float] = {}
+        """Nodes whose agent is not ready, or gone, and since when."""
+        self._stale: set[str] = set()
+        self._pods: dict[str, PodFacts] = {}
+        self._pods_on: dict[str, dict[str, PodFacts]] = defaultdict(dict)
+        self._holds: dict[str, Hold] = {}
+        self._held_on: dict[str, dict[str, Hold]] = defaultdict(dict)
+        self._standings: dict[str, Standing | Reason] = {}
+        self._changed: set[str] = set()
+
+    @property
+    def holds(self) -> Mapping[str, Hold]:
+        """By the pod's UID."""
+        return self._holds
+
+    @property
+    def records(self) -> Mapping[str, Record | Reason]:
+        """By node: what each agent told, or why it cannot be read."""
+        return self._records
+
+    def pods_on(self, node: str) -> Mapping[str, PodFacts]:
+        """Pods that are bound to ``node``, by UID."""
+        return self._pods_on.get(node, {})
+
+    def pod(self, uid: str) -> PodFacts | None:
+        """The pod as it was seen last."""
+        return self._pods.get(uid)
+
+    def take_changed(self) -> frozenset[str]:
+        """Nodes whose standing may be another than when this was asked last."""
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+    def see_node(self, name: str, facts: NodeFacts | None) -> None:
+        """A Node as it is now; None when it is gone, with all that was known of it."""
+        _put(self._nodes, name, facts)
+        self._touch(name)
+
+    def see_record(self, name: str, record: Record | Reason | None, now: float) -> None:
+        """A node's record as it is now."""
+        _put(self._records, name, record)
+        _put(self._terms, name, terms(record) if isinstance(record, Record) else None)
+        self._touch(name)
+        self._look_for_agent(name, now)
+
+    def see_pod(self, uid: str, pod: PodFacts | None, now: float) -> None:
+        """A pod as it is now; None when it is gone."""
+        before = self._pods.get(uid)
+        _put(self._pods, uid, pod)
+        for node in {one.node for one in (before, pod) if one is not None and one.node}:
+            _put(self._pods_on[node], uid, pod if pod is not None and pod.node == node else None)
+            self._touch(node)
+            self._look_for_agent(node, now)
+        if pod is None or pod.node or pod.over:
+            self.release(uid)
+
+    def hold(self, uid: str, hold: Hold) -> None:
+        """Remember that a pod was offered nodes; what it was offered before counts no longer."""
+        self.release(uid)
+        pod = self._pods.get(uid)
+        if pod is not None and (pod.node or pod.over):
+            return
+        self._holds[uid] = hold
+        for node in hold.nodes:
+            self._held_on[node][uid] = hold
+            self._touch(node)
+
+    def release(self, uid: str) -> None:
+        """The pod is bound, deleted, or was not placed after all."""
+        hold = self._holds.pop(uid, None)
+        for node in hold.nodes if hold else ():
+            self._held_on[node].pop(uid, None)
+            self._touch(node)
+
+    def expire(self, before: float) -> None:
+        """Drop holds of before a moment: each had its end, and nobody told."""
+        for uid in [uid for uid, hold in self._holds.items() if hold.since < before]:
+            self.release(uid)
+
+    def grow_stale(self, now: float) -> None:
+        """Look anew at nodes whose agent has been away for so long, by ``now``, that its record means nothing."""
+        for node, since in self._unready.items():
+            if now - since >= UNREADY_SECONDS and node not in self._stale:
+                self._stale.add(node)
+                self._touch(node)
+
+    def _look_for_agent(self, node: str, now: float) -> None:
+        """An agent that runs as a service of its machine has no pod that could tell whether it is ready."""
+        record = self._records.get(node)
+        agent = self.pods_on(node).get(record.agent_uid) if isinstance(record, Record) else None
+        if not isinstance(record, Record) or not record.agent_uid or (agent is not None and agent.ready):
+            self._unready.pop(node, None)
+            self._stale.discard(node)
+        else:
+            self._unready.setdefault(node, now)
+
+    def standing(self, node: str) -> Standing | Reason:
+        """How things stand on ``node``, or why nothing can be said of it."""
+        found = self._standings.get(node)
+        if found is None:
+            found = self._standings[node] = self._derived(node)
+        return found
+
+    def _touch(self, node: str) -> None:
+        self._standings.pop(node, None)
+        self._changed.add(node)
+
+    def _derived(self, node: str) -> Standing | Reason:
+        record = self._sound_record(node)
+        if isinstance(record, Reason):
+            return record
+        found = self._terms[node]
+        if isinstance(found, Reason):
+            return found
+        coming = (pod.ask for pod in self.pods_on(node).values() if _is_coming(pod, record))
+        held_for = (hold.ask for hold in self._held_on.get(node, {}).values())
+        every = _sorted(one for one in coming if isinstance(one, PodAsk))
+        return Standing(found, every, _sorted(held_for), _releases(record, found))
+
+    def _sound_record(self, node: str) -> Record | Reason:
+        record, facts = self._records.get(node), self._nodes.get(node)
+        if record is None or facts is None:
+            return reason(Code.NO_RECORD)
+        if isinstance(record, Reason):
+            return record
+        if record.node_uid != facts.uid or (facts.boot_id and record.boot_id != facts.boot_id):
+            return reason(Code.RECORD_OF_ANOTHER_NODE)
+        if node in self._stale:
+            return reason(Code.AGENT_NOT_READY)
+        if not any(pool.resource == self._resource and pool.registered for pool in record.pools):
+            return reason(Code.NOT_REGISTERED, resource=self._resource)
+        return record
+
+
+def _put(table: dict[str, T], key: str, value: T | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _sorted(asks: Iterable[PodAsk]) -> tuple[PodAsk, ...]:
+    """In one order, so that equal standings are equal."""
+    return tuple(sorted(asks, key=repr))
+
+
+def _is_coming(pod: PodFacts, record: Record) -> bool:
+    """Whether the record does not show all yet that the pod holds, or will hold."""
+    if pod.over or not isinstance(pod.ask, PodAsk):
+        return False
+    held = {
+        (one.container, count.resource): count.held
+        for one in record.holders
+        if one.pod == pod.uid
+        for count in one.held
+    }
+    return any(
+        held.get((container.name, name), 0) < count
+        for container in pod.ask.containers
+        for name, count in container.counts
+    )
+
+
+def _releases(record: Record, found: Terms) -> tuple[Release, ...]:
+    return tuple(sorted(amounts(pod.held, found.room, record.counts) for pod in record.pods))

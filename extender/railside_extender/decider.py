@@ -1,0 +1,110 @@
+"""Answers the scheduler's questions on what the cluster is known to be, and remembers what was offered.
+
+It answers for which nodes are offered, and for how long they are held. It must not do I/O, nor read a clock.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from railside_extender.cluster import Cluster, Hold
+from railside_extender.demands import Demand, demand
+from railside_extender.fit import Misfit, verdict
+from railside_extender.pod_facts import PodFacts
+from railside_extender.score import score
+from railside_extender.verdicts import Verdict, Verdicts
+from railside_extender.wire import Answer, entries
+from railside_proto.reasons import Code, Reason, reason
+from railside_proto.record import TopologyPolicy
+
+_ONE_NODE: Final = frozenset({"required-numa", "required-pcie"})
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How the operator wants it."""
+
+    resource: str
+    most_nodes: int = 8
+    """How many of the fit nodes are offered; 0 for all."""
+    default_locality: str = "preferred"
+    conflicting: frozenset[str] = frozenset()
+
+
+class Filtered(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one filter call."""
+
+    answer: Answer
+    may_pass: bool = False
+    """Whether nothing fits only because of pods whose way is not known yet."""
+
+
+class Decider:
+    """Decides by ``policy`` on what ``cluster`` knows."""
+
+    def __init__(self, cluster: Cluster, policy: Policy) -> None:
+        """Nothing was offered yet."""
+        self._cluster = cluster
+        self._policy = policy
+        self._verdicts = Verdicts(self._look)
+
+    def filter(self, pod: PodFacts, names: Sequence[str], now: float) -> Filtered:
+        """Which of ``names`` ``pod`` may go to: the best few, which are held for it until it is seen on one."""
+        # What it was offered before stands in nobody's way, least of all in its own.
+        self._cluster.release(pod.uid)
+        wanted = self._demand(pod)
+        if self._policy.resource not in pod.resources:
+            return self._let_pass(pod, wanted, names, now)
+        if isinstance(wanted, Reason):
+            return Filtered(answer=Answer(names=[], unresolvable=entries(names, told(wanted))))
+        self._catch_up(now)
+        table = self._verdicts.of(wanted)
+        answer = table.answer(names, self._policy.most_nodes)
+        if answer.names:
+            self._cluster.hold(pod.uid, Hold(wanted.ask, frozenset(answer.names), now))
+            return Filtered(answer=answer)
+        return Filtered(answer=answer, may_pass=table.may_pass(names))
+
+    def prioritize(self, pod: PodFacts, names: Sequence[str], now: float) -> list[tuple[str, int]]:
+        """How good each of ``names`` is for ``pod``."""
+        return [(name, one.score) for name, one in self.explain(pod, names, now).items()]
+
+    def explain(self, pod: PodFacts, names: Iterable[str], now: float) -> dict[str, Verdict]:
+        """The verdict on each of ``names``, with nothing offered."""
+        wanted = self._demand(pod)
+        if isinstance(wanted, Reason):
+            return dict.fromkeys(names, Verdict(text=told(wanted), never=True))
+        self._catch_up(now)
+        table = self._verdicts.of(wanted)
+        return {name: table.of(name) for name in names}
+
+    def _catch_up(self, now: float) -> None:
+        self._cluster.grow_stale(now)
+        self._verdicts.forget(self._cluster.take_changed())
+
+    def _demand(self, pod: PodFacts) -> Demand | Reason:
+        return demand(pod, conflicting=self._policy.conflicting, default=self._policy.default_locality)
+
+    def _let_pass(self, pod: PodFacts, wanted: Demand | Reason, names: Sequence[str], now: float) -> Filtered:
+        """A pod that asks for none of ours passes everywhere; where it can go to one node only, it is held."""
+        if isinstance(wanted, Demand) and len(names) == 1:
+            self._cluster.hold(pod.uid, Hold(wanted.ask, frozenset(names), now))
+        return Filtered(answer=Answer(names=names))
+
+    def _look(self, wanted: Demand, node: str) -> Verdict:
+        """The verdict on ``node`` as things stand there."""
+        standing = self._cluster.standing(node)
+        if isinstance(standing, Reason):
+            return Verdict(text=told(standing), never=True)
+        one_node = wanted.locality in _ONE_NODE
+        if one_node and standing.terms.rule.policy is TopologyPolicy.NONE:
+            return Verdict(text=told(reason(Code.POLICY_NEVER_ALIGNS, wanted=wanted.locality)), never=True)
+        found = verdict(wanted.ask, standing, one_node=one_node)
+        if isinstance(found, Misfit):
+            return Verdict(text=told(found.reason), never=found.never, passing=found.passing)
+        return Verdict(score=score(wanted, standing))
+
+
+def told(why: Reason) -> str:
+    """A reason as the scheduler shows it, grouped by equal texts."""
+    return f"{why.code}: {why.sentence}"
