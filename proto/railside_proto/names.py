@@ -11,6 +11,10 @@ RESOURCE: Final = "vke.volcengine.com/infiniband-rdma"
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 """The resource of NVIDIA's device plugin, whose ids are the GPUs' UUIDs."""
 
+CPU_RESOURCE: Final = "cpu"
+MEMORY_RESOURCE: Final = "memory"
+"""The two resources that decide a pod's QoS class, and that the kubelet's own managers align."""
+
 MODE_LABEL: Final = "vke.node.rdma.mode"
 """The node label that picks the mode (the platform's document, step two)."""
 
