@@ -13,6 +13,7 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 
 CPU_RESOURCE: Final = "cpu"
 MEMORY_RESOURCE: Final = "memory"
+"""The two resources that decide a pod's QoS class, and that the kubelet's own managers align."""
 
 MODE_LABEL: Final = "vke.node.rdma.mode"
 """The node label that picks the mode (the platform's document, step two)."""
