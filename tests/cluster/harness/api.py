@@ -5,6 +5,7 @@ It must not interpret what comes back.
 
 import http.client
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,13 +36,11 @@ class HttpsClient:
 
     def get(self, path: str) -> Answer:
         """GET ``path``; ``OSError`` if nobody answers."""
-        connection = http.client.HTTPSConnection(*self._endpoint, timeout=TIMEOUT_S, context=self._tls)
-        try:
-            connection.request("GET", path, headers=self._headers)
-            response = connection.getresponse()
-            return Answer(response.status, response.read())
-        finally:
-            connection.close()
+        return self._ask("GET", path, None, self._headers)
+
+    def post(self, path: str, body: str) -> Answer:
+        """POST JSON to ``path``; ``OSError`` if nobody answers."""
+        return self._ask("POST", path, body.encode(), {**self._headers, "Content-Type": "application/json"})
 
     def answers(self, path: str) -> bool:
         """True once ``path`` answers 200."""
@@ -49,3 +48,12 @@ class HttpsClient:
             return self.get(path).status == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
+
+    def _ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        connection = http.client.HTTPSConnection(*self._endpoint, timeout=TIMEOUT_S, context=self._tls)
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.read())
+        finally:
+            connection.close()
