@@ -11,10 +11,10 @@ from itertools import product
 from typing import Final
 
 import msgspec
-from railside_proto.podspec import Kind
 
 from railside_extender.demand import Unit
-from railside_extender.room import Mask, Room, Split, Supply, masks, splits, width
+from railside_extender.room import Mask, Room, Split, Supply, mask_of, masks, splits, width
+from railside_proto.podspec import Kind
 from railside_proto.record import TopologyPolicy
 
 MOST_COURSES: Final = 2048
@@ -65,6 +65,7 @@ class _Admission:
     def __init__(self, room: Room, rule: Rule) -> None:
         self._room = room
         self._rule = rule
+        self._every = mask_of(room.numa_nodes, room.numa_nodes)
         self._index = {name: index for index, (name, _) in enumerate(room.supplies)}
         self._supplies: tuple[Supply, ...] = tuple(supply for _, supply in room.supplies)
 
@@ -77,8 +78,8 @@ class _Admission:
                 if not found:
                     return False
                 after.update(found)
-            if len(after) > MOST_COURSES:
-                return False
+                if len(after) > MOST_COURSES:
+                    return False
             courses = after
         return True
 
@@ -119,13 +120,21 @@ class _Admission:
         stock, supply = course[index], self._supplies[index]
         repeated = min(count, sum(stock.again))
         in_reach = tuple(
-            free if group.mask & mask else 0 for free, group in zip(stock.free, supply.groups, strict=True)
+            free if group.mask & mask or self._is_anywhere(mask) else 0
+            for free, group in zip(stock.free, supply.groups, strict=True)
         )
         return [
             _left(stock, old, new, kind)
             for old in splits(repeated, stock.again)
             for new in splits(count - repeated, in_reach)
         ]
+
+    def _is_anywhere(self, mask: Mask) -> bool:
+        """Whether the kubelet takes ``mask`` for no opinion, and deals ids without a hint as readily.
+
+        So it does under single-numa-node where the machine has one NUMA node (singleNumaNodePolicy.Merge).
+        """
+        return self._rule.policy is TopologyPolicy.SINGLE_NUMA_NODE and mask == self._every
 
 
 def _left(stock: _Stock, old: Split, new: Split, kind: Kind) -> _Stock:

@@ -39,8 +39,7 @@ def _wants(container: ContainerAsk) -> dict[str, int]:
 
 
 def _whole(ask: PodAsk) -> dict[str, int]:
-    named = {name: 0 for container in ask.containers for name in container.zeros}
-    return {**named, **dict(ask.total()), **_cpus(ask.cpus)}
+    return {**dict.fromkeys(ask.zeros(), 0), **dict(ask.total()), **_cpus(ask.cpus)}
 
 
 def _cpus(count: int) -> dict[str, int]:
