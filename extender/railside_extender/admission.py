@@ -37,6 +37,11 @@ class Rule(msgspec.Struct, frozen=True):
         return self.policy in STRICT
 
 
+def suiting(room: Room, rule: Rule, unit: Unit) -> tuple[Mask, ...]:
+    """Masks from which the kubelet would deal a container that comes first, the likeliest first."""
+    return tuple(_Admission(room, rule).suiting(unit))
+
+
 class _Stock(msgspec.Struct, frozen=True):
     """What is left of one resource in the middle of a pod's admission."""
 
@@ -69,8 +74,16 @@ class _Admission:
         self._index = {name: index for index, (name, _) in enumerate(room.supplies)}
         self._supplies: tuple[Supply, ...] = tuple(supply for _, supply in room.supplies)
 
+    def suiting(self, unit: Unit) -> list[Mask]:
+        """As the function of that name."""
+        return self._suiting(self._start(), [(self._index[name], count) for name, count in unit.wants])
+
+    def _start(self) -> _Course:
+        return tuple(_Stock(one.free, (0,) * len(one.groups)) for one in self._supplies)
+
     def admits(self, units: tuple[Unit, ...]) -> bool:
-        courses = {tuple(_Stock(one.free, (0,) * len(one.groups)) for one in self._supplies)}
+        """Whether no course turns any of ``units`` away."""
+        courses = {self._start()}
         for unit in units:
             after: set[_Course] = set()
             for course in courses:
@@ -94,18 +107,22 @@ class _Admission:
 
     def _winners(self, course: _Course, wanted: list[tuple[int, int]]) -> list[Mask]:
         """Masks that may be chosen: the lowest that suits all, or any where distances decide."""
+        found = self._suiting(course, wanted)
+        return found if self._rule.closest else found[:1]
+
+    def _suiting(self, course: _Course, wanted: list[tuple[int, int]]) -> list[Mask]:
+        """Masks that are preferred by all, in the kubelet's order."""
         found = {width(self._supplies[index], self._room.numa_nodes, count) for index, count in wanted}
         # Preferred by all means one mask for all, and each as narrow as it could be.
         if len(found) > 1 or (self._rule.policy is TopologyPolicy.SINGLE_NUMA_NODE and found != {1}):
             return []
         (narrowest,) = found
-        suiting = [
+        return [
             mask
             for mask in masks(self._room.numa_nodes)
             if mask.bit_count() == narrowest
             and all(self._suits(mask, course[index], index, count) for index, count in wanted)
         ]
-        return suiting if self._rule.closest else suiting[:1]
 
     def _suits(self, mask: Mask, stock: _Stock, index: int, count: int) -> bool:
         groups = self._supplies[index].groups

@@ -90,7 +90,7 @@ class Cluster:
     def see_record(self, name: str, record: Record | Reason | None, now: float) -> None:
         """A node's record as it is now."""
         _put(self._records, name, record)
-        _put(self._terms, name, terms(record) if isinstance(record, Record) else None)
+        _put(self._terms, name, terms(record, self._resource) if isinstance(record, Record) else None)
         self._touch(name)
         self._look_for_agent(name, now)
 

@@ -11,14 +11,18 @@ import msgspec
 from railside_extender.cluster import Cluster, Hold
 from railside_extender.demands import Demand, demand
 from railside_extender.fit import Misfit, verdict
+from railside_extender.outlook import Shape
+from railside_extender.pcie import pcie_misfit
 from railside_extender.pod_facts import PodFacts
 from railside_extender.score import score
 from railside_extender.verdicts import Verdict, Verdicts
 from railside_extender.wire import Answer, entries
+from railside_proto.names import GPU_RESOURCES
 from railside_proto.reasons import Code, Reason, reason
 from railside_proto.record import TopologyPolicy
 
-_ONE_NODE: Final = frozenset({"required-numa", "required-pcie"})
+_PCIE: Final = "required-pcie"
+_ONE_NODE: Final = frozenset({"required-numa", _PCIE})
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the fit nodes are offered; 0 for all."""
     default_locality: str = "preferred"
     conflicting: frozenset[str] = frozenset()
+    gpus: tuple[str, ...] = GPU_RESOURCES
+    """Patterns of the resources that are GPUs."""
+
+    @property
+    def shape(self) -> Shape:
+        """Which resources are HCAs and which GPUs."""
+        return Shape(self.resource, self.gpus)
 
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +113,10 @@ class Decider:
         found = verdict(wanted.ask, standing, one_node=one_node)
         if isinstance(found, Misfit):
             return Verdict(text=told(found.reason), never=found.never, passing=found.passing)
-        return Verdict(score=score(wanted, standing))
+        far = pcie_misfit(wanted, standing, self._policy.shape) if wanted.locality == _PCIE else None
+        if far is not None:
+            return Verdict(text=told(far.reason), never=far.never, passing=far.passing)
+        return Verdict(score=score(wanted, standing.terms, self._policy.shape))
 
 
 def told(why: Reason) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from railside_extender.admission import Rule
+from railside_extender.layout import Layout, layout
 from railside_extender.room import Group, Room, Supply, mask_of
 from railside_proto.cpu_list import cpu_count
 from railside_proto.names import CPU_RESOURCE, MEMORY_RESOURCE
@@ -32,10 +33,14 @@ class Terms(msgspec.Struct, frozen=True):
     room: Room
     untold: frozenset[str] = frozenset()
     """CPUs or memory, where the kubelet aligns them and nobody knows how much is left."""
+    layout: Layout = Layout()
+    """Where what is free sits."""
+    whole: Layout = Layout()
+    """Where everything sits."""
 
 
-def terms(record: Record) -> Terms | Reason:
-    """The terms that ``record`` tells, or why it tells none."""
+def terms(record: Record, resource: str) -> Terms | Reason:
+    """The terms that ``record`` tells, or why it tells none; HCAs of ``resource`` are laid out."""
     kubelet = record.kubelet
     if kubelet.topology_policy is None or kubelet.topology_scope is None:
         return reason(Code.POLICY_NOT_TOLD, detail=kubelet.detail or "its configuration was not read")
@@ -45,7 +50,8 @@ def terms(record: Record) -> Terms | Reason:
         return reason(Code.RECORD_ABSURD, detail=absurd)
     rule = Rule(kubelet.topology_policy, closest=_CLOSEST in kubelet.topology_options)
     room = _room(record, numa_nodes)
-    return Terms(rule, kubelet.topology_scope, room, _untold(kubelet, room))
+    free, whole = layout(record, resource), layout(record, resource, whole=True)
+    return Terms(rule, kubelet.topology_scope, room, _untold(kubelet, room), free, whole)
 
 
 def amounts(

@@ -5,21 +5,23 @@ calls says which HCAs may be chosen, and how many of each zone must be.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from railside_proto.assignment import assign
-from railside_proto.machine import Gpu, Hca, PathClass, PciAddress, path_class
+from railside_proto.machine import Function, PathClass, PciAddress, path_class
 from railside_proto.pool import Pair
 
 _CLASSES: Final = len(PathClass)
+
+F = TypeVar("F", bound=Function)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """An HCA that may be chosen."""
 
-    hca: Hca
+    hca: Function
     zone: str
     must: bool = False
     """Whether it is chosen already, and only its GPU is looked for."""
@@ -41,7 +43,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(pair.path for pair in self.pairs))
 
 
-def choose(gpus: Sequence[Gpu], candidates: Sequence[Candidate], needed: Mapping[str, int]) -> Choice | None:
+def choose(gpus: Sequence[Function], candidates: Sequence[Candidate], needed: Mapping[str, int]) -> Choice | None:
     """``needed`` distinct HCAs of each zone, as near to ``gpus`` as can be; None where a zone has too few.
 
     As many pairs as possible are PIX, of those choices as many as possible PXB, and so on. Each HCA serves one GPU
@@ -55,14 +57,14 @@ def choose(gpus: Sequence[Gpu], candidates: Sequence[Candidate], needed: Mapping
     return problem.choice(assign(problem.costs()))
 
 
-def nearest(gpu: Gpu, hcas: Sequence[Hca]) -> tuple[Hca, ...]:
+def nearest(gpu: Function, hcas: Sequence[F]) -> tuple[F, ...]:
     """Those of ``hcas`` that no other is nearer to ``gpu`` than."""
     paths = [path_class(gpu, hca) for hca in hcas]
     best = min(paths, default=None)
     return tuple(hca for hca, path in zip(hcas, paths, strict=True) if path is best)
 
 
-def _that_can_matter(gpus: Sequence[Gpu], candidates: Sequence[Candidate], chosen: int) -> list[Candidate]:
+def _that_can_matter(gpus: Sequence[Function], candidates: Sequence[Candidate], chosen: int) -> list[Candidate]:
     """Those that some best choice can need: of each zone, for each GPU and for none, as many as are chosen.
 
     The others of a choice take fewer than that many, so one of them is always left; and a card with hundreds of
@@ -94,7 +96,9 @@ class _Problem:
     is not needed. Columns: each HCA; a bench for each GPU beyond the HCAs that are needed.
     """
 
-    def __init__(self, gpus: Sequence[Gpu], candidates: Sequence[Candidate], needed: Mapping[str, int]) -> None:
+    def __init__(
+        self, gpus: Sequence[Function], candidates: Sequence[Candidate], needed: Mapping[str, int]
+    ) -> None:
         total = sum(needed.values())
         self._gpus = gpus
         self._candidates = candidates
@@ -131,7 +135,7 @@ class _Problem:
         )
         return Choice(hcas={zone: tuple(hcas) for zone, hcas in by_zone.items()}, pairs=tuple(pairs))
 
-    def _gpu_row(self, gpu: Gpu) -> list[int]:
+    def _gpu_row(self, gpu: Function) -> list[int]:
         near = (self._nearness(path_class(gpu, one.hca)) for one in self._candidates)
         hcas = [cost - gain for cost, gain in zip(self._preferences, near, strict=True)]
         return [*hcas, *[0] * self._benches]
@@ -158,5 +162,5 @@ def _preferences(candidates: Sequence[Candidate]) -> list[int]:
     ]
 
 
-def _pair(gpu: Gpu, hca: Hca) -> Pair:
+def _pair(gpu: Function, hca: Function) -> Pair:
     return Pair(gpu=gpu.address, hca=hca.address, path=path_class(gpu, hca))

@@ -73,6 +73,9 @@ class Code(enum.StrEnum):
     MEMORY_NOT_TOLD = "MemoryNotTold"
     TURNED_AWAY_BEFORE = "TurnedAwayBefore"
     POLICY_NEVER_ALIGNS = "PolicyNeverAligns"
+    PCIE_WITHOUT_GPUS = "PcieWithoutGpus"
+    PCIE_NEVER = "PcieNever"
+    PCIE_NOT_NOW = "PcieNotNow"
     REQUEST_UNREADABLE = "RequestUnreadable"
 
 
@@ -320,6 +323,18 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.POLICY_NEVER_ALIGNS: (
         "the pod insists on {wanted}, and the kubelet there does not align (topologyManagerPolicy none)",
         "set topologyManagerPolicy best-effort on the node, or take the annotation off",
+    ),
+    Code.PCIE_WITHOUT_GPUS: (
+        "the pod insists on HCAs beside its GPUs, and asks for no GPU in a container with HCAs",
+        "use locality required-numa, or ask for GPUs and HCAs in one container",
+    ),
+    Code.PCIE_NEVER: (
+        "not every GPU that the pod may be dealt has an HCA of its own on its switch there",
+        "ask for fewer at a time, or use locality required-numa or preferred",
+    ),
+    Code.PCIE_NOT_NOW: (
+        "not every GPU that the pod may be dealt there has a free HCA on its switch now",
+        "wait until a pod ends there, or use locality required-numa or preferred",
     ),
     Code.REQUEST_UNREADABLE: (
         "what the pod asks for cannot be read: {detail}",
