@@ -21,6 +21,9 @@ from railside_proto.record import Record
 
 T = TypeVar("T")
 
+MOST_ALIKE: Final = 10_000
+"""Standings that are kept as one; more than nodes of the largest cluster have at a time."""
+
 UNREADY_SECONDS: Final = 30.0
 """How long an agent may be unready, as in a rollout, before what it told counts as old."""
 
@@ -57,6 +60,8 @@ class Cluster:
         self._holds: dict[str, Hold] = {}
         self._held_on: dict[str, dict[str, Hold]] = defaultdict(dict)
         self._standings: dict[str, Standing | Reason] = {}
+        self._alike: dict[Standing | Reason, Standing | Reason] = {}
+        """One object for all equal ones: whoever keeps something for a standing finds it by identity."""
         self._changed: set[str] = set()
 
     @property
@@ -149,8 +154,14 @@ class Cluster:
         """How things stand on ``node``, or why nothing can be said of it."""
         found = self._standings.get(node)
         if found is None:
-            found = self._standings[node] = self._derived(node)
+            found = self._derived(node)
+            found = self._standings[node] = self._alike.setdefault(found, found)
+            self._forget_alike()
         return found
+
+    def _forget_alike(self) -> None:
+        if len(self._alike) > MOST_ALIKE:
+            self._alike.clear()
 
     def _touch(self, node: str) -> None:
         self._standings.pop(node, None)

@@ -10,7 +10,7 @@ import msgspec
 
 from railside_extender.cluster import Cluster, Hold
 from railside_extender.demands import Demand, demand
-from railside_extender.fit import Misfit, verdict
+from railside_extender.fit import Misfit, Standing, verdict
 from railside_extender.outlook import Shape
 from railside_extender.pcie import pcie_misfit
 from railside_extender.pod_facts import PodFacts
@@ -57,7 +57,7 @@ class Decider:
         """Nothing was offered yet."""
         self._cluster = cluster
         self._policy = policy
-        self._verdicts = Verdicts(self._look)
+        self._verdicts = Verdicts(cluster.standing, self._judge)
 
     def filter(self, pod: PodFacts, names: Sequence[str], now: float) -> Filtered:
         """Which of ``names`` ``pod`` may go to: the best few, which are held for it until it is seen on one."""
@@ -102,9 +102,8 @@ class Decider:
             self._cluster.hold(pod.uid, Hold(wanted.ask, frozenset(names), now))
         return Filtered(answer=Answer(names=names))
 
-    def _look(self, wanted: Demand, node: str) -> Verdict:
-        """The verdict on ``node`` as things stand there."""
-        standing = self._cluster.standing(node)
+    def _judge(self, wanted: Demand, standing: Standing | Reason) -> Verdict:
+        """The verdict on a node where things stand so."""
         if isinstance(standing, Reason):
             return Verdict(text=told(standing), never=True)
         one_node = wanted.locality in _ONE_NODE

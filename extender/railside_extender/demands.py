@@ -10,7 +10,7 @@ from railside_proto.podspec import Nonsense, PodAsk
 from railside_proto.reasons import Code, Reason, reason
 
 
-class Demand(msgspec.Struct, frozen=True):
+class Demand(msgspec.Struct, frozen=True, cache_hash=True):
     """Pods of equal demands are the same to every node."""
 
     ask: PodAsk

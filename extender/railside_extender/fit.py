@@ -34,7 +34,7 @@ class Misfit(msgspec.Struct, frozen=True):
     """Whether only pods whose way is not known yet stand in the way."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, cache_hash=True):
     """All that a verdict about one node rests on. Nodes of equal standing are the same to every pod."""
 
     terms: Terms

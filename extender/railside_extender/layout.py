@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
 
 
-class Layout(msgspec.Struct, frozen=True):
+class Layout(msgspec.Struct, frozen=True, cache_hash=True):
     """The free devices of one node. Nodes of one machine type with the same ones free are equal."""
 
     gpus: tuple[Place, ...] = ()

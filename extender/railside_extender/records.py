@@ -25,7 +25,7 @@ _STATIC: Final = "static"
 _STATIC_MEMORY: Final = "Static"
 
 
-class Terms(msgspec.Struct, frozen=True):
+class Terms(msgspec.Struct, frozen=True, cache_hash=True):
     """How a kubelet will admit. Nodes on equal terms are the same to every pod."""
 
     rule: Rule

@@ -27,7 +27,7 @@ class Group(msgspec.Struct, frozen=True):
     """Well, and in nobody's hands."""
 
 
-class Supply(msgspec.Struct, frozen=True):
+class Supply(msgspec.Struct, frozen=True, cache_hash=True):
     """All ids of one resource of which one at least carries a hint."""
 
     groups: tuple[Group, ...]
@@ -38,7 +38,7 @@ class Supply(msgspec.Struct, frozen=True):
         return tuple(group.free for group in self.groups)
 
 
-class Room(msgspec.Struct, frozen=True):
+class Room(msgspec.Struct, frozen=True, cache_hash=True):
     """One node's supplies. Nodes with equal rooms are the same to every pod.
 
     Resources that carry no hints are left out: the kubelet has no opinion on where they come from, and how many

@@ -12,11 +12,17 @@ from typing import Final
 import msgspec
 
 from railside_extender.demands import Demand
+from railside_extender.fit import Standing
 from railside_extender.score import BEST
 from railside_extender.wire import Answer
+from railside_proto.reasons import Reason
 
 MOST_DEMANDS: Final = 64
 """Shapes of pods that are remembered; jobs have few."""
+
+
+MOST_JUDGED: Final = 20_000
+"""Verdicts by demand and standing that are remembered."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -32,6 +38,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 Look = Callable[[str], Verdict]
+Judge = Callable[[Demand, Standing | Reason], Verdict]
 
 
 class Table:
@@ -97,10 +104,12 @@ class Table:
 class Verdicts:
     """Tables of the demands that were asked about of late."""
 
-    def __init__(self, look: Callable[[Demand, str], Verdict]) -> None:
-        """``look`` gives a verdict as things stand now."""
-        self._look = look
+    def __init__(self, standing: Callable[[str], Standing | Reason], judge: Judge) -> None:
+        """``standing`` says how things stand on a node now, ``judge`` what follows for a demand."""
+        self._standing = standing
+        self._judge = judge
         self._tables: OrderedDict[Demand, Table] = OrderedDict()
+        self._judged: dict[tuple[Demand, Standing | Reason], Verdict] = {}
 
     def forget(self, nodes: Iterable[str]) -> None:
         """Things stand otherwise on ``nodes``."""
@@ -116,6 +125,16 @@ class Verdicts:
         if len(self._tables) > MOST_DEMANDS:
             self._tables.popitem(last=False)
         return table
+
+    def _look(self, demand: Demand, node: str) -> Verdict:
+        """Nodes of equal standing are judged once."""
+        key = demand, self._standing(node)
+        found = self._judged.get(key)
+        if found is None:
+            if len(self._judged) >= MOST_JUDGED:
+                self._judged.clear()
+            found = self._judged[key] = self._judge(*key)
+        return found
 
 
 def _chosen(entries: dict[str, bytes], nodes: Sequence[str]) -> bytes:
