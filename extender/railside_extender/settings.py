@@ -20,6 +20,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     listen_port: int = EXTENDER_PORT
     probe_host: str = EXTENDER_HOST
     probe_port: int = EXTENDER_PROBE_PORT
+    bind: bool = False
     most_nodes: int = 8
     hold_seconds: float = 600.0
     default_locality: str = "preferred"
