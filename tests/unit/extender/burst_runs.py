@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tests.unit.extender.bursts import draw_judge, draw_pod, releases, room, rule, units_of
 
+from railside_extender.admission import widths
 from railside_extender.crowd import Pod as Units
 from railside_extender.crowd import everybody_is_safe
 from railside_sim.pod_spec import Pod
@@ -85,6 +86,16 @@ class Burst:
                 break
         return said
 
+    def is_simple(self, pod: Pod) -> bool:
+        """Whether ``pod`` takes one NUMA node as a whole, and each device is on one."""
+        wanted = self.units(pod)
+        groups = (group for _, supply in self._room.supplies for group in supply.groups)
+        return (
+            len(wanted) <= 1
+            and all(widths(self._room, unit) == {1} for unit in wanted)
+            and all(group.mask.bit_count() <= 1 for group in groups)
+        )
+
     def units(self, pod: Pod) -> Units:
         """The pod as the extender sees it."""
         return units_of(pod, self.judge.scope, self._room.aligned)
@@ -97,8 +108,8 @@ def _renamed(pod: Pod, name: str) -> Pod:
 class Density:
     """How many pods pass of those that would be admitted in every order, beside those that passed before them.
 
-    ``alone`` on a quiet node, ``alike`` where each is aligned as a whole, with ``several containers`` where they
-    are of one shape and not so, ``mixed`` otherwise.
+    ``alone`` on a quiet node; ``alike`` of one shape that is aligned as a whole on one NUMA node, where each device
+    is on one; ``alike, wider`` of one shape else; ``mixed`` of several.
     """
 
     def __init__(self) -> None:
@@ -108,8 +119,8 @@ class Density:
     def live(self, burst: Burst, *, alike: bool) -> None:
         """Count a burst of pods of one shape, or of several."""
         pods = burst.draw(alike=alike)
-        is_simple = alike and len(burst.units(pods[0])) <= 1
-        self._add(burst, pods, "alike" if is_simple else "several containers" if alike else "mixed")
+        is_simple = alike and burst.is_simple(pods[0])
+        self._add(burst, pods, "alike" if is_simple else "alike, wider" if alike else "mixed")
 
     def _add(self, burst: Burst, pods: Sequence[Pod], kind: str) -> None:
         """Each of ``pods`` beside those that passed before it."""
