@@ -3,6 +3,7 @@
 It answers for the ways in which a burst may arrive, and for the oracle that tries them all. It must not draw pods.
 """
 
+import copy
 import itertools
 import random
 from collections import Counter
@@ -22,6 +23,8 @@ SCOPES: tuple[Scope, ...] = ("container", "pod")
 BOTH = list(itertools.product(STRICT, SCOPES))
 MOST = 4
 """Pods of a burst."""
+TRIES = 10
+"""How often the oracle tries every order: the kubelet chooses ids at random."""
 
 
 class Burst:
@@ -76,15 +79,28 @@ class Burst:
 
     def in_every_order(self, pods: Sequence[Pod]) -> list[str]:
         """What the kubelet says to those that it turns away, in any order at all; nobody ends."""
-        said = []
-        for order in itertools.permutations(pods):
-            said += [f"{pod}: {refusal}" for pod in order if (refusal := self.judge.admit(pod)) is not None]
-            for pod in order:
-                if pod.uid in self.judge.pods:
-                    self.judge.remove(pod.uid)
+        before = self.judge.pods
+        for number, order in enumerate(itertools.permutations(pods)):
+            # A UID never comes twice: the kubelet remembers what init containers of the last pod had.
+            coming = [_renamed(pod, f"{pod.name}-{number}") for pod in order]
+            said = [f"{pod}: {refusal}" for pod in coming if (refusal := self.judge.admit(pod)) is not None]
+            for uid in set(self.judge.pods).difference(before):
+                self.judge.remove(uid)
             if said:
-                break
-        return said
+                return said
+        return []
+
+    def is_admissible(self, pods: Sequence[Pod]) -> bool:
+        """Whether the kubelet admits ``pods`` in every order, and one alone also whoever ends before it comes."""
+        if any(self.in_every_order(pods) for _ in range(TRIES)):
+            return False
+        return len(pods) > 1 or all(self._admits_without(ended, pods[0]) for ended in _subsets(self.judge.pods))
+
+    def _admits_without(self, ended: Iterable[str], pod: Pod) -> bool:
+        judge = copy.deepcopy(self.judge)
+        for uid in ended:
+            judge.remove(uid)
+        return judge.admit(_renamed(pod, "another")) is None
 
     def is_simple(self, pod: Pod) -> bool:
         """Whether ``pod`` takes one NUMA node as a whole, and each device is on one."""
@@ -105,11 +121,15 @@ def _renamed(pod: Pod, name: str) -> Pod:
     return Pod(name=name, uid=name, containers=pod.containers, init_containers=pod.init_containers)
 
 
+def _subsets(uids: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    return itertools.chain.from_iterable(itertools.combinations(uids, count) for count in range(len(uids) + 1))
+
+
 class Density:
     """How many pods pass of those that would be admitted in every order, beside those that passed before them.
 
-    ``alone`` on a quiet node; ``alike`` of one shape that is aligned as a whole on one NUMA node, where each device
-    is on one; ``alike, wider`` of one shape else; ``mixed`` of several.
+    ``alone`` on a quiet node; ``alike`` of one shape that is aligned as a whole on one NUMA node, where each
+    device is on one; ``alike, wider`` of one shape else; ``mixed`` of several.
     """
 
     def __init__(self) -> None:
@@ -128,7 +148,7 @@ class Density:
         for pod in pods:
             passes = burst.passes(pod, through)
             every = [*through, pod]
-            if burst.fits_totals(every) and not burst.in_every_order(every):
+            if burst.fits_totals(every) and burst.is_admissible(every):
                 self.admissible[kind if through else "alone"] += 1
                 self.passed[kind if through else "alone"] += passes
             if passes:
