@@ -10,6 +10,7 @@ from railside_extender import wire
 from railside_extender.decider import Decider
 from railside_extender.pod_facts import pod_facts
 from railside_runtime.cell import Cell
+from railside_runtime.probes import not_listening
 
 WAIT_SECONDS: Final = 0.05
 """How long an answer waits for pods whose way is not known yet, if they alone stand in the way."""
@@ -18,6 +19,10 @@ KEEPALIVE_SECONDS: Final = 120.0
 """Go keeps an idle connection 90 s: whoever closes it sooner breaks a request that is not tried again."""
 
 Clock = Callable[[], float]
+
+
+class AddressError(Exception):
+    """Raised by ``run`` where the scheduler cannot be served; the program ends with its sentence."""
 
 
 class ExtenderServer:
@@ -31,11 +36,11 @@ class ExtenderServer:
         self._clock = clock
 
     async def run(self, host: str, port: int) -> Never:
-        """Serve until cancelled. Raises OSError where the address is not to be had."""
+        """Serve until cancelled. Raises AddressError where the address is not to be had."""
         runner = web.AppRunner(self.application(), access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port).start()
+            await _listen(runner, host, port)
             while True:
                 await asyncio.Event().wait()
         finally:
@@ -71,6 +76,13 @@ class ExtenderServer:
                 await self._moved.newer(self._moved.value)
         except TimeoutError:
             return
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except (OSError, UnicodeError) as error:
+        raise AddressError(not_listening(host, port, error, "listenHost or listenPort")) from error
 
 
 def _answering(answer: Callable[[bytes], Awaitable[bytes]]) -> Callable[[web.Request], Awaitable[web.Response]]:

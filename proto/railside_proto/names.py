@@ -67,6 +67,9 @@ TOPOLOGY_FILE: Final = "virtualTopology.xml"
 AGENT_ENVIRONMENT: Final = "RAILSIDE_AGENT_"
 """Prefix of the environment variables that set the agent."""
 
+EXTENDER_ENVIRONMENT: Final = "RAILSIDE_EXTENDER_"
+"""Prefix of the environment variables that set the extender."""
+
 STATE_DIR: Final = "var/lib/railside"
 """Below the machine's root: what must outlive a reboot, as the kubelet's checkpoint does."""
 

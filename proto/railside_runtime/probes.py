@@ -31,8 +31,9 @@ class ProbeServer:
         not_ready: Callable[[], NotReady],
         status: Callable[[], Awaitable[bytes]],
         complain: Callable[[str], None],
+        settings: str = "listenHost or listenPort",
     ) -> None:
-        """Listen on ``host``:``port``; ``status`` gives the JSON that /status answers.
+        """Listen on ``host``:``port``, which ``settings`` set; ``status`` gives the JSON that /status answers.
 
         An address that is taken or not this host's is told to ``complain``, once for each problem, and tried
         again: what the program is for must not wait for its probes.
@@ -41,6 +42,7 @@ class ProbeServer:
         self._not_ready = not_ready
         self._status = status
         self._complain = complain
+        self._settings = settings
         self._listener: asyncio.Server | None = None
 
     async def run(self) -> Never:
@@ -72,7 +74,7 @@ class ProbeServer:
         try:
             await self._serve(runner, host, port)
         except (OSError, UnicodeError) as error:
-            return f"cannot listen on {host}:{port} ({_why(error)}); set another listenHost or listenPort"
+            return not_listening(host, port, error, self._settings)
         return None
 
     async def _serve(self, runner: web.AppRunner, host: str, port: int) -> None:
@@ -115,6 +117,11 @@ class _Full(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Hang up."""
         transport.close()
+
+
+def not_listening(host: str, port: int, error: OSError | UnicodeError, settings: str) -> str:
+    """Why nothing can be served at an address, and which ``settings`` give another."""
+    return f"cannot listen on {host}:{port} ({_why(error)}); set another {settings}"
 
 
 def _why(error: OSError | UnicodeError) -> str:
