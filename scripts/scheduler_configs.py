@@ -64,8 +64,8 @@ def part() -> str:
     """What a configuration of one's own gets added; it is the same in all versions."""
     return f"""\
 {RENDERED}
-# What the configuration file of a cluster's own kube-scheduler gets added (kube-scheduler --config FILE). README.md
-# tells the whole way.
+# What the configuration file of a cluster's own kube-scheduler gets added (kube-scheduler --config FILE). README
+# beside it tells the whole way.
 
 # The extender is asked last: of a sample of the nodes it might refuse all. That can be where more than a hundred
 # nodes have HCAs to give; in smaller clusters leave it out, as all nodes are looked at by it for every pod.
