@@ -14,6 +14,7 @@ from railside_extender.cluster import Cluster
 from railside_extender.decider import Decider, Policy
 from railside_extender.server import ExtenderServer
 from railside_extender.settings import Settings
+from railside_extender.waker import Waker
 from railside_extender.watches import Watches
 from railside_runtime.kube import KubeApi
 from railside_runtime.probes import NotReady, ProbeServer
@@ -35,6 +36,7 @@ class Extender:
         self._server = ExtenderServer(
             decider, self._watches.moved, not_ready=self._watches.not_ready, clock=time.monotonic
         )
+        self._waker = Waker(self._api, self._watches.moved, lambda: decider.wake(time.monotonic()), log)
         self._probes = ProbeServer(
             settings.probe_host,
             settings.probe_port,
@@ -51,6 +53,7 @@ class Extender:
                 tasks.create_task(self._watches.run(), name="watches")
                 tasks.create_task(self._probes.run(), name="probes")
                 tasks.create_task(self._serve(), name="verbs")
+                tasks.create_task(self._waker.run(), name="waker")
                 tasks.create_task(self._sweep(), name="sweep")
         finally:
             await self._api.close()

@@ -13,7 +13,7 @@ import msgspec
 from railside_extender.crowd import Release
 from railside_extender.fit import Standing
 from railside_extender.pod_facts import PodFacts
-from railside_extender.records import Terms, amounts, terms
+from railside_extender.records import Terms, amounts, terms, without
 from railside_proto.names import RESOURCE
 from railside_proto.podspec import PodAsk
 from railside_proto.reasons import Code, Reason, reason
@@ -49,6 +49,8 @@ class Cluster:
     def __init__(self, resource: str = RESOURCE) -> None:
         """Nothing was seen yet; ``resource`` is what a node must offer."""
         self._resource = resource
+        self.turned_away = 0
+        """How many pods were seen that a kubelet did not admit."""
         self._nodes: dict[str, NodeFacts] = {}
         self._records: dict[str, Record | Reason] = {}
         self._terms: dict[str, Terms | Reason] = {}
@@ -60,6 +62,8 @@ class Cluster:
         self._holds: dict[str, Hold] = {}
         self._held_on: dict[str, dict[str, Hold]] = defaultdict(dict)
         self._standings: dict[str, Standing | Reason] = {}
+        self._turned_away: dict[str, dict[str, PodAsk]] = {}
+        """By node and pod, since its record is as it is."""
         self._alike: dict[Standing | Reason, Standing | Reason] = {}
         """One object for all equal ones: whoever keeps something for a standing finds it by identity."""
         self._changed: set[str] = set()
@@ -94,6 +98,8 @@ class Cluster:
 
     def see_record(self, name: str, record: Record | Reason | None, now: float) -> None:
         """A node's record as it is now."""
+        if _sequence(record) != _sequence(self._records.get(name)):
+            self._turned_away.pop(name, None)
         _put(self._records, name, record)
         _put(self._terms, name, terms(record, self._resource) if isinstance(record, Record) else None)
         self._touch(name)
@@ -102,6 +108,8 @@ class Cluster:
     def see_pod(self, uid: str, pod: PodFacts | None, now: float) -> None:
         """A pod as it is now; None when it is gone."""
         before = self._pods.get(uid)
+        if pod is not None and pod.turned_away and before is not None and not before.turned_away:
+            self._note_turned_away(pod)
         _put(self._pods, uid, pod)
         for node in {one.node for one in (before, pod) if one is not None and one.node}:
             _put(self._pods_on[node], uid, pod if pod is not None and pod.node == node else None)
@@ -159,25 +167,39 @@ class Cluster:
             self._forget_alike()
         return found
 
+    def standing_without(self, node: str, uids: frozenset[str]) -> Standing | Reason:
+        """How things will stand on ``node`` when the pods ``uids`` have gone from there."""
+        return self._derived(node, uids)
+
     def _forget_alike(self) -> None:
         if len(self._alike) > MOST_ALIKE:
             self._alike.clear()
+
+    def _note_turned_away(self, pod: PodFacts) -> None:
+        """The kubelet did not admit a pod: its like is not sent there until the node has changed."""
+        self.turned_away += 1
+        if isinstance(pod.ask, PodAsk) and isinstance(self._records.get(pod.node), Record):
+            self._turned_away.setdefault(pod.node, {})[pod.uid] = pod.ask
 
     def _touch(self, node: str) -> None:
         self._standings.pop(node, None)
         self._changed.add(node)
 
-    def _derived(self, node: str) -> Standing | Reason:
+    def _derived(self, node: str, gone: frozenset[str] = frozenset()) -> Standing | Reason:
         record = self._sound_record(node)
         if isinstance(record, Reason):
             return record
-        found = self._terms[node]
+        if gone:
+            record = without(record, gone)
+        found = terms(record, self._resource) if gone else self._terms[node]
         if isinstance(found, Reason):
             return found
-        coming = (pod.ask for pod in self.pods_on(node).values() if _is_coming(pod, record))
+        staying = (pod for uid, pod in self.pods_on(node).items() if uid not in gone)
+        coming = (pod.ask for pod in staying if _is_coming(pod, record))
         held_for = (hold.ask for hold in self._held_on.get(node, {}).values())
         every = _sorted(one for one in coming if isinstance(one, PodAsk))
-        return Standing(found, every, _sorted(held_for), _releases(record, found))
+        shunned = frozenset(self._turned_away.get(node, {}).values())
+        return Standing(found, every, _sorted(held_for), _releases(record, found), shunned)
 
     def _sound_record(self, node: str) -> Record | Reason:
         record, facts = self._records.get(node), self._nodes.get(node)
@@ -192,6 +214,10 @@ class Cluster:
         if not any(pool.resource == self._resource and pool.registered for pool in record.pools):
             return reason(Code.NOT_REGISTERED, resource=self._resource)
         return record
+
+
+def _sequence(record: Record | Reason | None) -> int | None:
+    return record.sequence if isinstance(record, Record) else None
 
 
 def _put(table: dict[str, T], key: str, value: T | None) -> None:

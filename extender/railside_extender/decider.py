@@ -3,7 +3,7 @@
 It answers for which nodes are offered, and for how long they are held. It must not do I/O, nor read a clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,8 +14,10 @@ from railside_extender.fit import Misfit, Standing, verdict
 from railside_extender.outlook import Shape
 from railside_extender.pcie import pcie_misfit
 from railside_extender.pod_facts import PodFacts
+from railside_extender.preempt import victims
 from railside_extender.score import score
 from railside_extender.verdicts import Verdict, Verdicts
+from railside_extender.waiting import Waiting
 from railside_extender.wire import Answer, entries
 from railside_proto.names import GPU_RESOURCES
 from railside_proto.reasons import Code, Reason, reason
@@ -58,6 +60,9 @@ class Decider:
         self._cluster = cluster
         self._policy = policy
         self._verdicts = Verdicts(cluster.standing, self._judge)
+        self._waiting = Waiting()
+        self._moved: set[str] = set()
+        """Nodes that changed since somebody was last woken."""
 
     def filter(self, pod: PodFacts, names: Sequence[str], now: float) -> Filtered:
         """Which of ``names`` ``pod`` may go to: the best few, which are held for it until it is seen on one."""
@@ -72,13 +77,35 @@ class Decider:
         table = self._verdicts.of(wanted)
         answer = table.answer(names, self._policy.most_nodes)
         if answer.names:
+            self._waiting.served(pod.uid)
             self._cluster.hold(pod.uid, Hold(wanted.ask, frozenset(answer.names), now))
             return Filtered(answer=answer)
+        self._waiting.refused(pod.uid, wanted, now)
         return Filtered(answer=answer, may_pass=table.may_pass(names))
 
     def prioritize(self, pod: PodFacts, names: Sequence[str], now: float) -> list[tuple[str, int]]:
         """How good each of ``names`` is for ``pod``."""
         return [(name, one.score) for name, one in self.explain(pod, names, now).items()]
+
+    def preempt(self, pod: PodFacts, proposed: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """Whom to evict on which of the ``proposed`` nodes, with their victims, so that ``pod`` is admitted.
+
+        Nodes where no eviction helps are left out; so are those where none is needed, as there the pod waits for
+        something else.
+        """
+        wanted = self._demand(pod)
+        if isinstance(wanted, Reason) or self._policy.resource not in pod.resources:
+            return {node: tuple(uids) for node, uids in proposed.items()}
+        found = {node: self._victims(wanted, pod, node, uids) for node, uids in proposed.items()}
+        return {node: uids for node, uids in found.items() if uids}
+
+    def _victims(
+        self, wanted: Demand, pod: PodFacts, node: str, proposed: Sequence[str]
+    ) -> tuple[str, ...] | None:
+        def fits(gone: frozenset[str]) -> bool:
+            return self._judge(wanted, self._cluster.standing_without(node, gone)).text is None
+
+        return victims(proposed, self._cluster.pods_on(node).values(), pod.priority, fits)
 
     def explain(self, pod: PodFacts, names: Iterable[str], now: float) -> dict[str, Verdict]:
         """The verdict on each of ``names``, with nothing offered."""
@@ -89,9 +116,25 @@ class Decider:
         table = self._verdicts.of(wanted)
         return {name: table.of(name) for name in names}
 
+    def wake(self, now: float) -> str | None:
+        """A node that changed and is fit by now for a pod that was refused of late; None where there is none.
+
+        The scheduler tries a refused pod again at some change of an object that it watches, and records are none.
+        """
+        self._catch_up(now)
+        moved, self._moved = self._moved, set()
+        for wanted in self._waiting.demands(now):
+            table = self._verdicts.of(wanted)
+            fit = next((node for node in sorted(moved) if table.of(node).text is None), None)
+            if fit is not None:
+                return fit
+        return None
+
     def _catch_up(self, now: float) -> None:
         self._cluster.grow_stale(now)
-        self._verdicts.forget(self._cluster.take_changed())
+        changed = self._cluster.take_changed()
+        self._moved |= changed
+        self._verdicts.forget(changed)
 
     def _demand(self, pod: PodFacts) -> Demand | Reason:
         return demand(pod, conflicting=self._policy.conflicting, default=self._policy.default_locality)

@@ -44,6 +44,8 @@ class Standing(msgspec.Struct, frozen=True, cache_hash=True):
     """Pods that may be: they were offered this node among others."""
     releases: tuple[Release, ...] = ()
     """What pods that hold something there would give back."""
+    turned_away: frozenset[PodAsk] = frozenset()
+    """What pods asked for that the kubelet did not admit, since the record is as it is."""
 
 
 FIT = Fit()
@@ -51,6 +53,8 @@ FIT = Fit()
 
 def verdict(ask: PodAsk, standing: Standing, *, one_node: bool = False) -> Fit | Misfit:
     """Whether a pod that asks for ``ask`` may go where things stand so; ``one_node``: on one NUMA node alone."""
+    if ask in standing.turned_away:
+        return Misfit(reason(Code.TURNED_AWAY_BEFORE))
     terms = standing.terms
     rule = Rule(TopologyPolicy.SINGLE_NUMA_NODE, closest=terms.rule.closest) if one_node else terms.rule
     if not rule.is_strict:

@@ -35,6 +35,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Spec(PodSpec, frozen=True, rename="camel"):
     node_name: str = ""
+    priority: int = 0
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -76,6 +77,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The kubelet's reason, where it did not admit the pod."""
     unplaced: bool = False
     """Whether the scheduler has said that it found no place."""
+    priority: int = 0
     is_agent: bool = False
     ready: bool = False
 
@@ -101,6 +103,7 @@ def pod_facts(pod: PodObject) -> PodFacts:
         over=status.phase in _ENDED,
         turned_away=status.reason if status.reason in TURNED_AWAY else "",
         unplaced=scheduled is not None and scheduled.status == "False",
+        priority=pod.spec.priority,
         is_agent=metadata.labels is not None and metadata.labels.app == AGENT_APP,
         ready=ready is not None and ready.status == "True",
     )

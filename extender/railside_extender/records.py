@@ -4,6 +4,7 @@ It answers for records of all kinds, also absurd ones: what cannot be is a reaso
 not know pods.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -63,6 +64,24 @@ def amounts(
     return tuple(
         (resource, tuple(held.get((resource, hint), 0) for hint in hints)) for resource, hints in order.items()
     )
+
+
+def without(record: Record, pods: frozenset[str]) -> Record:
+    """The record as it will be when ``pods`` have gone, all that they hold being well."""
+    given: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    for count in (count for pod in record.pods if pod.pod in pods for count in pod.held):
+        given[count.resource, count.numa_nodes] += count.held
+    return msgspec.structs.replace(
+        record,
+        counts=tuple(_given_back(one, given[one.resource, one.numa_nodes]) for one in record.counts),
+        holders=tuple(one for one in record.holders if one.pod not in pods),
+        pods=tuple(one for one in record.pods if one.pod not in pods),
+    )
+
+
+def _given_back(count: Count, given: int) -> Count:
+    given = min(given, count.held)
+    return msgspec.structs.replace(count, held=count.held - given, free=count.free + given)
 
 
 def _room(record: Record, numa_nodes: tuple[int, ...]) -> Room:

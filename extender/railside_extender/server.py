@@ -49,10 +49,24 @@ class ExtenderServer:
     def application(self) -> web.Application:
         """The verbs, at the root and below any prefix."""
         application = web.Application(client_max_size=wire.MOST_BYTES)
-        for verb, answer in (("filter", self._filter), ("prioritize", self._prioritize)):
+        for verb, answer in self._verbs().items():
             application.router.add_post(f"/{verb}", _answering(answer))
             application.router.add_post(f"/{{prefix:.+}}/{verb}", _answering(answer))
         return application
+
+    def _verbs(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]:
+        return {"filter": self._filter, "prioritize": self._prioritize, "preempt": self._preempt}
+
+    async def _preempt(self, body: bytes) -> bytes:
+        pod, asked = wire.preemption(body)
+        proposed = {node: victims.uids for node, victims in asked.items()}
+        found = self._decider.preempt(pod_facts(pod), proposed)
+        return wire.preempted(
+            {
+                node: wire.MetaVictims(tuple(map(wire.Victim, uids)), asked[node].violations)
+                for node, uids in found.items()
+            }
+        )
 
     async def _filter(self, body: bytes) -> bytes:
         problem = self._not_ready()

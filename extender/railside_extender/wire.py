@@ -66,14 +66,16 @@ class BindingArgs(msgspec.Struct, frozen=True):
     node: str = msgspec.field(name="Node")
 
 
-class _Victim(msgspec.Struct, frozen=True):
+class Victim(msgspec.Struct, frozen=True):
+    """A pod that would be evicted."""
+
     uid: str = msgspec.field(name="UID")
 
 
 class MetaVictims(msgspec.Struct, frozen=True):
     """Pods of one node that would be evicted, and how many disruption budgets that breaks."""
 
-    pods: tuple[_Victim, ...] | None = msgspec.field(name="Pods", default=None)
+    pods: tuple[Victim, ...] | None = msgspec.field(name="Pods", default=None)
     violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
     @property
@@ -132,6 +134,37 @@ def entries(names: Iterable[str], text: str) -> bytes:
 def prioritized(scores: Iterable[tuple[str, int]]) -> bytes:
     """The answer to a prioritize call: integers, as the scheduler decodes nothing else."""
     return msgspec.json.encode([{"Host": name, "Score": score} for name, score in scores])
+
+
+class _Victims(msgspec.Struct, frozen=True):
+    """As MetaVictims, with whole pods."""
+
+    pods: tuple[PodObject, ...] | None = msgspec.field(name="Pods", default=None)
+    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class _PreemptionArgs(msgspec.Struct, frozen=True):
+    pod: PodObject = msgspec.field(name="Pod")
+    victims: dict[str, _Victims] | None = msgspec.field(name="NodeNameToVictims", default=None)
+    meta: dict[str, MetaVictims] | None = msgspec.field(name="NodeNameToMetaVictims", default=None)
+
+
+def preemption(body: bytes) -> tuple[PodObject, dict[str, MetaVictims]]:
+    """The pod that would come, and whom the scheduler would evict on each node. Raises BadRequestError."""
+    args = _decoded(body, _PreemptionArgs)
+    if args.meta is not None:
+        return args.pod, args.meta
+    return args.pod, {node: _meta(victims) for node, victims in (args.victims or {}).items()}
+
+
+def _meta(victims: _Victims) -> MetaVictims:
+    pods = tuple(Victim(pod.metadata.uid) for pod in victims.pods or ())
+    return MetaVictims(pods, victims.violations)
+
+
+def preempted(victims: Mapping[str, MetaVictims]) -> bytes:
+    """The answer to a preempt call: these nodes alone, UIDs alone."""
+    return msgspec.json.encode({"NodeNameToMetaVictims": victims})
 
 
 def binding(body: bytes) -> BindingArgs:

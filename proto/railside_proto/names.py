@@ -91,6 +91,9 @@ LOCALITY: Final = "railside.dev/locality"
 LOCALITY_ENFORCE: Final = "railside.dev/locality-enforce"
 """The pod annotation that has a container wait until that nearness holds."""
 
+WAKE: Final = "railside.dev/wake"
+"""The node annotation by whose change the scheduler tries refused pods again; its value means nothing."""
+
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 STATIC_POD_UID: Final = "kubernetes.io/config.hash"
 """Annotations of a static pod's mirror: both hold the UID by which the kubelet itself knows the pod."""

@@ -201,3 +201,18 @@ def test_under_best_effort_who_insists_does_not_rely_on_who_does_not() -> None:
     insisting = pod("q", gpus=4, hcas=4, locality="required-numa")
     assert codes(ask(known, insisting).answer.failed) == {"a": "PodsOnTheirWay"}
     assert ask(known, pod("r", gpus=4, hcas=4)).answer.names == ["a"]
+
+
+def test_a_pod_that_the_kubelet_turned_away_is_not_repeated_there() -> None:
+    """Its like goes elsewhere until the node's record changes, and others may still come (B-SC-2, B-SC-21)."""
+    known = cluster(record(policy=BEST_EFFORT))
+    one = decider(known)
+    known.see_pod("uid-p", pod("p", gpus=4, hcas=4, node="a"), 0.0)
+    status = {"phase": "Failed", "reason": "TopologyAffinityError"}
+    known.see_pod("uid-p", pod("p", gpus=4, hcas=4, node="a", status=status), 0.0)
+    again = pod("q", gpus=4, hcas=4)
+    assert codes(one.filter(again, ["a"], 0.0).answer.failed) == {"a": "TurnedAwayBefore"}
+    assert one.filter(pod("r", gpus=1, hcas=1), ["a"], 0.0).answer.names == ["a"]
+    known.see_record("a", record(policy=BEST_EFFORT, sequence=1), 0.0)
+    assert one.filter(again, ["a"], 0.0).answer.names == ["a"]
+    assert known.turned_away == 1
