@@ -26,6 +26,7 @@ extenders:
   - urlPrefix: http://{EXTENDER_HOST}:{EXTENDER_PORT}
     filterVerb: filter
     prioritizeVerb: prioritize
+    preemptVerb: preempt
     # Scores are 0 to 10 and count a hundredfold by this, about as much as all of the scheduler's own together.
     weight: 10
     # The scheduler waits for each answer: more than a second would be a fault.

@@ -17,6 +17,7 @@ from railside_proto.names import (
     RECORD_PLURAL,
     RESOURCE,
     SCHEDULER,
+    WAKE,
 )
 
 FOLDER = REPOSITORY / "deploy/scheduler"
@@ -63,6 +64,7 @@ def test_a_configuration_has_one_profile_of_its_own_and_one_extender(version: st
         "urlPrefix": f"http://127.0.0.1:{EXTENDER_PORT}",
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
+        "preemptVerb": "preempt",
         "weight": 10,
         "httpTimeout": "1s",
         "nodeCacheCapable": True,
@@ -71,8 +73,8 @@ def test_a_configuration_has_one_profile_of_its_own_and_one_extender(version: st
     assert found["percentageOfNodesToScore"] == 100
 
 
-def test_the_extender_may_look_at_three_kinds_of_objects() -> None:
-    """Nodes, pods and records, to list and watch them, and nothing else."""
+def test_the_extender_may_look_at_three_kinds_of_objects_and_touch_nodes() -> None:
+    """Nodes, pods and records, to list and watch them; a node it may touch, and a policy says where."""
     (role,) = objects("rights/clusterrole.yaml")
     assert {
         (group, resource, verb)
@@ -84,7 +86,15 @@ def test_the_extender_may_look_at_three_kinds_of_objects() -> None:
         (group, resource, verb)
         for group, resource in (("", "nodes"), ("", "pods"), (RECORD_GROUP, RECORD_PLURAL))
         for verb in ("list", "watch")
-    }
+    } | {("", "nodes", "patch")}
+    policy, binding = objects("rights/admission.yaml")
+    (told,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert (told["resources"], told["operations"]) == (["nodes"], ["UPDATE"])
+    assert any(f"'{WAKE}'" in variable["expression"] for variable in policy["spec"]["variables"])
+    assert (binding["spec"]["policyName"], binding["spec"]["validationActions"]) == (
+        policy["metadata"]["name"],
+        ["Deny"],
+    )
 
 
 @pytest.mark.parametrize("file", WORKLOADS)
