@@ -45,7 +45,7 @@ class Waker:
         self._fit = fit
         self._log = log
         self._pause_seconds = pause_seconds
-        # Another extender, or this one before its restart, may have left a value: an equal one would change nothing.
+        # Another extender, or this one before its restart, may have left a value: an equal one changes nothing.
         self._touches = map(f"{secrets.token_hex(4)}-{{}}".format, itertools.count(1))
 
     async def run(self) -> Never:
