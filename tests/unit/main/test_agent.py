@@ -1,4 +1,3 @@
-import os
 import signal
 import socket
 import sys
@@ -14,13 +13,6 @@ from railside_main.agent import main
 from railside_proto.names import RECORDER_DIR
 
 _SAID = {"root", "resyncSeconds", "logLevel"}
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("RAILSIDE_AGENT_"):
-            monkeypatch.delenv(name)
 
 
 def test_config_prints_each_value_and_its_source(

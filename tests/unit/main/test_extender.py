@@ -1,6 +1,5 @@
 """The extender's program: what an operator types, and what comes of it."""
 
-import os
 import signal
 import socket
 import urllib.error
@@ -13,13 +12,6 @@ from tests.unit.running import free_port
 
 from railside_extender.settings import EXTENDER_SETTINGS
 from railside_main.extender import main
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("RAILSIDE_EXTENDER_"):
-            monkeypatch.delenv(name)
 
 
 def test_config_prints_each_value_and_its_source(
