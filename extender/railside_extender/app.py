@@ -10,10 +10,12 @@ from typing import Final, Never
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from railside_extender.binder import Binder
 from railside_extender.cluster import Cluster
 from railside_extender.decider import Decider, Policy
 from railside_extender.server import ExtenderServer
 from railside_extender.settings import Settings
+from railside_extender.telemetry import Telemetry
 from railside_extender.waker import Waker
 from railside_extender.watches import Watches
 from railside_runtime.kube import KubeApi
@@ -33,8 +35,15 @@ class Extender:
         self._cluster = Cluster(settings.resource)
         self._watches = Watches(self._api, self._cluster, clock=time.monotonic, log=log)
         decider = Decider(self._cluster, _policy(settings))
+        telemetry = Telemetry(self._cluster, ready=lambda: not self._not_ready())
         self._server = ExtenderServer(
-            decider, self._watches.moved, not_ready=self._watches.not_ready, clock=time.monotonic
+            self._cluster,
+            decider,
+            telemetry,
+            moved=self._watches.moved,
+            not_ready=self._watches.not_ready,
+            clock=time.monotonic,
+            binder=self._binder(decider) if settings.bind else None,
         )
         self._waker = Waker(self._api, self._watches.moved, lambda: decider.wake(time.monotonic()), log)
         self._probes = ProbeServer(
@@ -44,6 +53,7 @@ class Extender:
             status=self._status,
             complain=lambda problem: log.error("no probe is answered", detail=problem),
             settings="probeHost or probePort",
+            metrics=telemetry.text,
         )
 
     async def run(self) -> Never:
@@ -58,6 +68,9 @@ class Extender:
         finally:
             await self._api.close()
         raise AssertionError("every task of the group runs for ever")
+
+    def _binder(self, decider: Decider) -> Binder:
+        return Binder(self._api, lambda uid, node: decider.obstacle(uid, node, time.monotonic()))
 
     async def _serve(self) -> Never:
         await self._server.run(self._settings.listen_host, self._settings.listen_port)

@@ -82,6 +82,27 @@ class Cluster:
         """Pods that are bound to ``node``, by UID."""
         return self._pods_on.get(node, {})
 
+    def on_their_way(self, node: str) -> tuple[str, ...]:
+        """Pods that are bound to ``node``, and that its record does not show whole: namespace and name, sorted."""
+        record = self._records.get(node)
+        if not isinstance(record, Record):
+            return ()
+        coming = (pod for pod in self.pods_on(node).values() if _is_coming(pod, record))
+        return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in coming))
+
+    def held_for(self, node: str) -> tuple[str, ...]:
+        """UIDs of pods that were offered ``node``, and are seen nowhere yet."""
+        return tuple(sorted(self._held_on.get(node, ())))
+
+    def in_flight(self) -> int:
+        """How many pods are on their way to nodes."""
+        return sum(len(self.on_their_way(node)) for node in self._pods_on)
+
+    def find(self, namespace: str, name: str) -> PodFacts | None:
+        """The pod of that name."""
+        same = (pod for pod in self._pods.values() if (pod.namespace, pod.name) == (namespace, name))
+        return next(same, None)
+
     def pod(self, uid: str) -> PodFacts | None:
         """The pod as it was seen last."""
         return self._pods.get(uid)

@@ -87,6 +87,22 @@ class Decider:
         """How good each of ``names`` is for ``pod``."""
         return [(name, one.score) for name, one in self.explain(pod, names, now).items()]
 
+    def obstacle(self, uid: str, node: str, now: float) -> str | None:
+        """What stands in the way of binding the pod ``uid`` to ``node`` by now; None where nothing does.
+
+        From here on the pod's way is known: it is held there, and nowhere else.
+        """
+        pod = self._cluster.pod(uid)
+        wanted = self._demand(pod) if pod is not None else None
+        if pod is None or self._policy.resource not in pod.resources or not isinstance(wanted, Demand):
+            return None
+        self._cluster.release(uid)
+        self._catch_up(now)
+        text = self._verdicts.of(wanted).of(node).text
+        if text is None:
+            self._cluster.hold(uid, Hold(wanted.ask, frozenset({node}), now))
+        return text
+
     def preempt(self, pod: PodFacts, proposed: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
         """Whom to evict on which of the ``proposed`` nodes, with their victims, so that ``pod`` is admitted.
 

@@ -35,8 +35,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         _Host, Meta(title="address where the scheduler asks; whoever reaches it may ask, too")
     ] = EXTENDER_HOST
     listen_port: Annotated[Port, Meta(title="port where the scheduler asks")] = EXTENDER_PORT
-    probe_host: Annotated[_Host, Meta(title="address of /livez, /readyz and /status")] = EXTENDER_HOST
-    probe_port: Annotated[Port, Meta(title="port of /livez, /readyz and /status")] = EXTENDER_PROBE_PORT
+    probe_host: Annotated[_Host, Meta(title="address of /livez, /readyz, /status and /metrics")] = EXTENDER_HOST
+    probe_port: Annotated[Port, Meta(title="port of /livez, /readyz, /status and /metrics")] = EXTENDER_PROBE_PORT
+    bind: Annotated[
+        bool,
+        Meta(
+            title="whether it binds pods, too, when its verb is in the scheduler's configuration as bindVerb: bind"
+        ),
+    ] = False
     most_nodes: Annotated[
         Annotated[int, Meta(ge=0, le=5000, description="a number from 0 to 5000")],
         Meta(title="how many of the fit nodes a pod is offered, the best first; 0: all"),

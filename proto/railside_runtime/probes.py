@@ -1,4 +1,7 @@
-"""Answers /livez, /readyz and /status over HTTP. It must not decide what ready means, or what the status is."""
+"""Answers /livez, /readyz, /status and /metrics over HTTP.
+
+It must not decide what ready means, or what the status is.
+"""
 
 import asyncio
 import os
@@ -16,6 +19,8 @@ RETRY_SECONDS: Final = 5.0
 MOST_CONNECTIONS: Final = 64
 """At a time: whoever may reach the port must not take the descriptors that the program works with."""
 
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
 NotReady = tuple[str, ...]
 """Sentences that say what is still missing; empty when ready."""
 
@@ -31,9 +36,10 @@ class ProbeServer:
         not_ready: Callable[[], NotReady],
         status: Callable[[], Awaitable[bytes]],
         complain: Callable[[str], None],
+        metrics: Callable[[], bytes] | None = None,
         settings: str = "listenHost or listenPort",
     ) -> None:
-        """Listen on ``host``:``port``, which ``settings`` set; ``status`` gives the JSON that /status answers.
+        """Listen on ``host``:``port``, which ``settings`` set; ``status`` and ``metrics`` give what is answered.
 
         An address that is taken or not this host's is told to ``complain``, once for each problem, and tried
         again: what the program is for must not wait for its probes.
@@ -43,6 +49,7 @@ class ProbeServer:
         self._status = status
         self._complain = complain
         self._settings = settings
+        self._metrics = metrics
         self._listener: asyncio.Server | None = None
 
     async def run(self) -> Never:
@@ -94,10 +101,13 @@ class ProbeServer:
         application.router.add_get("/livez", self._livez)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/status", self._status_page)
+        if self._metrics is not None:
+            application.router.add_get("/metrics", self._metrics_page)
         return application
 
     async def _index(self, _request: web.Request) -> web.Response:
-        return web.Response(text="/livez\n/readyz\n/status\n")
+        paths = ["/livez", "/readyz", "/status", *(["/metrics"] if self._metrics else [])]
+        return web.Response(text="".join(f"{path}\n" for path in paths))
 
     async def _livez(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -106,6 +116,11 @@ class ProbeServer:
         missing = self._not_ready()
         text = "".join(f"{sentence}\n" for sentence in missing) or "ok\n"
         return web.Response(status=503 if missing else 200, text=text)
+
+    async def _metrics_page(self, _request: web.Request) -> web.Response:
+        if self._metrics is None:
+            raise web.HTTPNotFound
+        return web.Response(body=self._metrics(), headers={"Content-Type": METRICS_TYPE})
 
     async def _status_page(self, _request: web.Request) -> web.Response:
         return web.Response(body=await self._status(), content_type="application/json")

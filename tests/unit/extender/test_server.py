@@ -13,6 +13,7 @@ from tests.unit.extender.nodes import cluster, pod, pod_json, record
 from railside_extender.cluster import Cluster
 from railside_extender.decider import Decider, Policy
 from railside_extender.server import ExtenderServer
+from railside_extender.telemetry import Telemetry
 from railside_proto.names import RESOURCE
 from railside_runtime.cell import Cell
 
@@ -23,8 +24,14 @@ Client = TestClient[Any, Any]
 async def served(
     known: Cluster, *, problem: str = "", moved: Cell[int] | None = None
 ) -> AsyncIterator[TestClient[Any, Any]]:
-    decider = Decider(known, Policy(resource=RESOURCE))
-    server = ExtenderServer(decider, moved or Cell(0), not_ready=lambda: problem, clock=lambda: 0.0)
+    server = ExtenderServer(
+        known,
+        Decider(known, Policy(resource=RESOURCE)),
+        Telemetry(known, ready=lambda: not problem),
+        moved=moved or Cell(0),
+        not_ready=lambda: problem,
+        clock=lambda: 0.0,
+    )
     async with TestClient(TestServer(server.application())) as client:
         yield client
 
@@ -78,3 +85,25 @@ async def test_a_pod_of_over_a_megabyte_is_read() -> None:
         sent = {"Pod": pod_json(hcas=1), "NodeNames": ["a"], "Padding": "x" * (3 << 20)}
         async with client.post("/filter", data=io.BytesIO(json.dumps(sent).encode())) as answer:
             assert json.loads(await answer.read())["NodeNames"] == ["a"]
+
+
+async def test_a_person_sees_why_a_pod_fits_where() -> None:
+    """Each node with its verdict, its numbers and who is on the way there, the best first."""
+    known = cluster(record(hcas=(0, 4)), record("b", hcas=(0, 0)))
+    known.see_pod("uid-p", pod("p", gpus=1, hcas=1, node="b"), 0.0)
+    known.see_pod("uid-new", pod(gpus=4, hcas=4), 0.0)
+    async with served(known) as client, client.get("/explain?pod=default/new") as answer:
+        found = json.loads(await answer.read())
+    assert [(one["node"], one["fit"]) for one in found["nodes"]] == [("a", True), ("b", False)]
+    assert found["nodes"][1]["text"].startswith("NotAlignedNow: ")
+    assert found["nodes"][1]["onTheirWay"] == ["default/p"]
+    free = {(one["resource"], *one["numaNodes"]): one["free"] for one in found["nodes"][0]["numbers"]}
+    assert free[RESOURCE, 1] == 4
+
+
+async def test_a_pod_that_nobody_knows_is_a_404_with_a_sentence() -> None:
+    """So is a question without a pod."""
+    async with served(cluster(record())) as client:
+        for query in ("?pod=default/nobody", ""):
+            async with client.get(f"/explain{query}") as answer:
+                assert (answer.status, "no such pod" in await answer.text()) == (404, True)

@@ -14,6 +14,7 @@ _EVERY: dict[str, tuple[str, object]] = {
     "listenPort": ("65535", 65535),
     "probeHost": ("::1", "::1"),
     "probePort": ("80", 80),
+    "bind": ("true", True),
     "mostNodes": ("0", 0),
     "holdSeconds": ("90.5", 90.5),
     "defaultLocality": ("required-numa", "required-numa"),
