@@ -14,7 +14,7 @@ from typing import IO, Final
 
 import msgspec
 
-from railside_agent.settings import Settings, flag
+from railside_agent.settings import AGENT_SETTINGS, Settings
 from railside_proto.names import AGENT_ENVIRONMENT
 
 REPOSITORY: Final = Path(__file__).parent.parent
@@ -116,7 +116,7 @@ def _flags(settings: Settings) -> list[str]:
     for field in msgspec.structs.fields(Settings):
         value = getattr(settings, field.name)
         if value != getattr(usual, field.name):
-            flags += [flag(field.encode_name), str(value)]
+            flags += [AGENT_SETTINGS.flag(field.encode_name), str(value)]
     return flags
 
 

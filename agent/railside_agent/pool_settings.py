@@ -11,8 +11,10 @@ import msgspec
 from msgspec import Meta
 
 from railside_agent.mode import Configured
-from railside_agent.setting_words import allowed, nearest, shown
 from railside_proto.names import RESOURCE
+from railside_runtime.setting_kinds import Resource
+from railside_runtime.setting_words import allowed, nearest, shown
+from railside_runtime.settings import Problem
 
 MOST_SHARES: Final = 1024
 SHARES_ALLOWED: Final = (
@@ -23,14 +25,6 @@ EXAMPLE: Final = f"[{{resource: {RESOURCE}}}]"
 POOLS_ALLOWED: Final = f"a list of pools in YAML or JSON, such as {EXAMPLE}"
 
 Shares = Annotated[int, Meta(ge=1, le=MOST_SHARES, description=SHARES_ALLOWED)]
-_Resource = Annotated[
-    str,
-    Meta(
-        pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
-        max_length=253,
-        description="DOMAIN/NAME such as example.com/rdma: DOMAIN in small letters, NAME of at most 63 letters",
-    ),
-]
 _LinkLayer = Literal["InfiniBand", "Ethernet"]
 _Functions = Literal["auto", "physical", "virtual", "all"]
 
@@ -38,7 +32,7 @@ _Functions = Literal["auto", "physical", "virtual", "all"]
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """One resource name, and what stands behind it; what is not said is as for the whole node."""
 
-    resource: _Resource = RESOURCE
+    resource: Resource = RESOURCE
     link_layer: _LinkLayer = "InfiniBand"
     functions: _Functions = "auto"
     software_devices: bool = False
@@ -47,9 +41,6 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 
 _FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(PoolSettings)}
-
-Problem = tuple[str, str]
-"""What stands there, and what should: the two halves of a sentence."""
 
 
 def pools_problem(value: object) -> Problem:

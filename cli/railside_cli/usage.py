@@ -11,7 +11,7 @@ from cyclopts import (
 )
 from cyclopts.exceptions import CoercionError, UnknownCommandError
 
-from railside_agent.setting_words import nearest
+from railside_runtime.setting_words import nearest
 
 
 def usage_problem(error: CycloptsError, commands: list[str]) -> str:

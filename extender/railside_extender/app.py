@@ -52,6 +52,7 @@ class Extender:
             not_ready=self._not_ready,
             status=self._status,
             complain=lambda problem: log.error("no probe is answered", detail=problem),
+            settings="probeHost or probePort",
             metrics=telemetry.text,
         )
 

@@ -37,7 +37,8 @@ class RecordObject(msgspec.Struct, frozen=True):
     """An RDMANode whose status was not looked into yet."""
 
     metadata: _Metadata
-    status: msgspec.Raw | None = None
+    status: msgspec.Raw = msgspec.Raw()
+    """As JSON; empty where there is none. ``Raw | None`` would take nothing but null."""
 
 
 def node_facts(node: NodeObject) -> NodeFacts:
@@ -47,7 +48,7 @@ def node_facts(node: NodeObject) -> NodeFacts:
 
 def read_record(found: RecordObject) -> Record | Reason:
     """The record, or why there is none."""
-    if found.status is None:
+    if bytes(found.status) in {b"", b"null"}:
         return reason(Code.NO_RECORD)
     try:
         return _DECODER.decode(found.status)

@@ -15,6 +15,7 @@ from railside_extender.explanation import explain
 from railside_extender.pod_facts import pod_facts
 from railside_extender.telemetry import Telemetry
 from railside_runtime.cell import Cell
+from railside_runtime.probes import not_listening
 
 WAIT_SECONDS: Final = 0.05
 """How long an answer waits for pods whose way is not known yet, if they alone stand in the way."""
@@ -24,6 +25,10 @@ KEEPALIVE_SECONDS: Final = 120.0
 
 Clock = Callable[[], float]
 Verb = Callable[[bytes], Awaitable[bytes]]
+
+
+class AddressError(Exception):
+    """Raised by ``run`` where the scheduler cannot be served; the program ends with its sentence."""
 
 
 class ExtenderServer:
@@ -53,11 +58,11 @@ class ExtenderServer:
         self._binder = binder
 
     async def run(self, host: str, port: int) -> Never:
-        """Serve until cancelled. Raises OSError where the address is not to be had."""
+        """Serve until cancelled. Raises AddressError where the address is not to be had."""
         runner = web.AppRunner(self.application(), access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port).start()
+            await _listen(runner, host, port)
             while True:
                 await asyncio.Event().wait()
         finally:
@@ -145,3 +150,10 @@ class ExtenderServer:
                 await self._moved.newer(self._moved.value)
         except TimeoutError:
             return
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except (OSError, UnicodeError) as error:
+        raise AddressError(not_listening(host, port, error, "listenHost or listenPort")) from error

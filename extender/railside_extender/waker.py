@@ -5,6 +5,7 @@ It must not touch anything but one annotation of the node, nor decide which node
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import Callable
 from typing import Final, Never, Protocol
 
@@ -44,7 +45,8 @@ class Waker:
         self._fit = fit
         self._log = log
         self._pause_seconds = pause_seconds
-        self._touches = itertools.count(1)
+        # Another extender, or this one before its restart, may have left a value: an equal one changes nothing.
+        self._touches = map(f"{secrets.token_hex(4)}-{{}}".format, itertools.count(1))
 
     async def run(self) -> Never:
         """Touch until cancelled."""
@@ -56,7 +58,7 @@ class Waker:
         raise AssertionError("a cell's changes have no end")
 
     async def _touch(self, node: str) -> None:
-        change = {"metadata": {"annotations": {WAKE: str(next(self._touches))}}}
+        change = {"metadata": {"annotations": {WAKE: next(self._touches)}}}
         try:
             await self._api.patch(f"/api/v1/nodes/{node}", change, "application/merge-patch+json")
         except KubeError as error:

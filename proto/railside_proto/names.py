@@ -29,6 +29,12 @@ EXTENDER_PORT: Final = 9472
 EXTENDER_PROBE_PORT: Final = 9473
 """Where it answers probes, and people."""
 
+SCHEDULER: Final = "railside-scheduler"
+"""The scheduler that asks it, where it is not the cluster's own: pods name it by spec.schedulerName."""
+
+NAMESPACE: Final = "railside"
+"""Where all of it is installed."""
+
 RECORD_GROUP: Final = "railside.dev"
 RECORD_VERSION: Final = "v1alpha1"
 RECORD_PLURAL: Final = "rdmanodes"
@@ -66,6 +72,9 @@ TOPOLOGY_FILE: Final = "virtualTopology.xml"
 
 AGENT_ENVIRONMENT: Final = "RAILSIDE_AGENT_"
 """Prefix of the environment variables that set the agent."""
+
+EXTENDER_ENVIRONMENT: Final = "RAILSIDE_EXTENDER_"
+"""Prefix of the environment variables that set the extender."""
 
 STATE_DIR: Final = "var/lib/railside"
 """Below the machine's root: what must outlive a reboot, as the kubelet's checkpoint does."""

@@ -37,8 +37,9 @@ class ProbeServer:
         status: Callable[[], Awaitable[bytes]],
         complain: Callable[[str], None],
         metrics: Callable[[], bytes] | None = None,
+        settings: str = "listenHost or listenPort",
     ) -> None:
-        """Listen on ``host``:``port``; ``status`` and ``metrics`` give what is answered there.
+        """Listen on ``host``:``port``, which ``settings`` set; ``status`` and ``metrics`` give what is answered.
 
         An address that is taken or not this host's is told to ``complain``, once for each problem, and tried
         again: what the program is for must not wait for its probes.
@@ -47,6 +48,7 @@ class ProbeServer:
         self._not_ready = not_ready
         self._status = status
         self._complain = complain
+        self._settings = settings
         self._metrics = metrics
         self._listener: asyncio.Server | None = None
 
@@ -79,7 +81,7 @@ class ProbeServer:
         try:
             await self._serve(runner, host, port)
         except (OSError, UnicodeError) as error:
-            return f"cannot listen on {host}:{port} ({_why(error)}); set another listenHost or listenPort"
+            return not_listening(host, port, error, self._settings)
         return None
 
     async def _serve(self, runner: web.AppRunner, host: str, port: int) -> None:
@@ -130,6 +132,11 @@ class _Full(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Hang up."""
         transport.close()
+
+
+def not_listening(host: str, port: int, error: OSError | UnicodeError, settings: str) -> str:
+    """Why nothing can be served at an address, and which ``settings`` give another."""
+    return f"cannot listen on {host}:{port} ({_why(error)}); set another {settings}"
 
 
 def _why(error: OSError | UnicodeError) -> str:

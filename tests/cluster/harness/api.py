@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.pki import Certificate
 
 TIMEOUT_S = 10
+MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class HttpsClient:
     def post(self, path: str, body: str) -> Answer:
         """POST JSON to ``path``; ``OSError`` if nobody answers."""
         return self._ask("POST", path, body.encode(), {**self._headers, "Content-Type": "application/json"})
+
+    def patch(self, path: str, body: str) -> Answer:
+        """PATCH what is at ``path`` as JSON says (RFC 7386); ``OSError`` if nobody answers."""
+        return self._ask("PATCH", path, body.encode(), {**self._headers, "Content-Type": MERGE_PATCH})
 
     def answers(self, path: str) -> bool:
         """True once ``path`` answers 200."""

@@ -3,17 +3,15 @@ from typing import Any
 import pytest
 
 from railside_agent.pool_settings import EXAMPLE, POOLS_ALLOWED, SHARES_ALLOWED, PoolSettings
-from railside_agent.settings import (
-    Setting,
-    Settings,
-    SettingsError,
-    descriptions,
-    flag,
-    refuse_unusable,
-    resolve,
-    value_words,
-    variable,
+from railside_agent.settings import AGENT_SETTINGS, Settings, refuse_unusable
+from railside_runtime.settings import Setting, SettingsError
+
+descriptions, value_words, resolve = (
+    AGENT_SETTINGS.descriptions,
+    AGENT_SETTINGS.value_words,
+    AGENT_SETTINGS.resolve,
 )
+flag, variable = AGENT_SETTINGS.flag, AGENT_SETTINGS.variable
 
 
 def _origin(key: str, file: dict[str, Any], environment: dict[str, str], flags: dict[str, str]) -> Setting:

@@ -60,6 +60,18 @@ class _Api:
         return b"{}"
 
 
+async def test_no_two_extenders_touch_alike() -> None:
+    """What an extender left before its restart is another value than what it leaves now, which is noticed."""
+    values = []
+    for _ in range(2):
+        api, nodes = _Api(), ["a"]
+        waker = Waker(api, Cell(0), lambda nodes=nodes: nodes.pop() if nodes else None, LogLines().log)  # type: ignore[misc]
+        async with running(waker):
+            await api.touched.wait()
+        values.append(api.asked[0][1]["metadata"]["annotations"][WAKE])
+    assert values[0] != values[1]
+
+
 @pytest.mark.parametrize("refusals", [0, 1])
 async def test_one_annotation_is_all_that_is_touched(refusals: int) -> None:
     """Another value each time, as an equal one is no change; an API server that is away ends nothing."""

@@ -1,30 +1,18 @@
-import json
-import os
 import signal
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from tests.unit.main.processes import Process, events_until, last_line, started
 from tests.unit.running import free_port
 
-from railside_agent.settings import descriptions
+from railside_agent.settings import AGENT_SETTINGS
 from railside_main.agent import main
 from railside_proto.names import RECORDER_DIR
 
-_PROGRAM = [sys.executable, "-c", "from railside_main.agent import main; raise SystemExit(main())"]
-_SECONDS = 20.0
 _SAID = {"root", "resyncSeconds", "logLevel"}
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("RAILSIDE_AGENT_"):
-            monkeypatch.delenv(name)
 
 
 def test_config_prints_each_value_and_its_source(
@@ -38,7 +26,7 @@ def test_config_prints_each_value_and_its_source(
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
     assert status == 0
     told = {key: (value, source) for key, source, value in lines}
-    assert list(descriptions()) == [line[0] for line in lines]
+    assert list(AGENT_SETTINGS.descriptions()) == [line[0] for line in lines]
     assert told["root"] == ('"/host"', "--root")
     assert told["resyncSeconds"] == ("5.0", str(file))
     assert told["logLevel"] == ('"debug"', "RAILSIDE_AGENT_LOG_LEVEL")
@@ -131,13 +119,10 @@ def test_a_root_without_a_machine_is_refused_before_anything_is_written(
 def test_told_to_stop_it_ends_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM, SIGINT and SIGHUP end it in order: the next start reads the settings anew (B-DP-66)."""
     with _started(tmp_path, free_port()) as agent:
-        events = [_event_of(agent)]
-        while events[-1] != "mode":
-            events.append(_event_of(agent))
+        events = events_until(agent, "mode")
         agent.send_signal(number)
-        _, rest = agent.communicate(timeout=_SECONDS)
-    assert agent.returncode == 0
-    assert (events[0], json.loads(rest.splitlines()[-1])["event"]) == ("starting", "stopped")
+        last = last_line(agent)
+    assert (agent.returncode, events[0], last["event"]) == (0, "starting", "stopped")
 
 
 def test_a_taken_port_keeps_the_agent_from_nothing_but_its_probes(tmp_path: Path) -> None:
@@ -147,27 +132,14 @@ def test_a_taken_port_keeps_the_agent_from_nothing_but_its_probes(tmp_path: Path
         taken.listen()
         port = taken.getsockname()[1]
         with _started(tmp_path, port) as agent:
-            events: list[str] = []
-            while not {"no probe is answered", "mode"}.issubset(events):
-                events.append(_event_of(agent))
+            events_until(agent, "no probe is answered", "mode")
 
 
-@contextmanager
-def _started(root: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
+def _started(root: Path, port: int) -> AbstractContextManager[Process]:
     """The program on a machine without anything."""
     (root / "sys").mkdir()
     flags = ["--root", str(root), "--kubelet-dir", str(root), "--listen-port", str(port), "--mode", "ib-shared"]
-    with subprocess.Popen([*_PROGRAM, "run", *flags], stderr=subprocess.PIPE, text=True) as agent:  # noqa: S603 -- our own program
-        try:
-            yield agent
-        finally:
-            agent.kill()
-
-
-def _event_of(agent: "subprocess.Popen[str]") -> str:
-    assert agent.stderr is not None
-    event: str = json.loads(agent.stderr.readline())["event"]
-    return event
+    return started("agent", "run", *flags)
 
 
 def test_a_recording_is_printed_for_whoever_has_no_other_way(
