@@ -27,6 +27,7 @@ from railside_cli.output import Output, OutputError
 from railside_cli.topo.headline import status
 from railside_cli.topo.picture import answer, picture
 from railside_cli.usage import usage_problem
+from railside_cli.why.ask import why
 
 Form = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 
@@ -92,6 +93,33 @@ def replay(folder: Path, /, *, output: Form = "text") -> int:
         text for people, json for programs.
     """
     return show(folder, Console(highlight=False, soft_wrap=True), as_json=output == "json")
+
+
+@app.command(name="why")
+def why_pod(
+    pod: str,
+    /,
+    *,
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "default",
+    kubeconfig: Path = Path("~/.kube/config"),
+    output: Form = "text",
+) -> int:
+    """Say why a pod waits, node by node, or what it was given and how near that is to its GPUs.
+
+    Parameters
+    ----------
+    pod
+        The pod's name.
+    namespace
+        Its namespace.
+    kubeconfig
+        Who asks the API server; $KUBECONFIG if it is set.
+    output
+        text for people, json for programs.
+    """
+    chosen = os.environ.get("KUBECONFIG") or str(kubeconfig.expanduser())
+    console = Console(highlight=False, emoji=False)
+    return why(pod, namespace, chosen, console, as_json=output == "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from railside_extender.watches import Watches
 from railside_runtime.kube import KubeApi
 from railside_runtime.probes import NotReady, ProbeServer
 
-SWEEP_SECONDS: Final = 60.0
+SWEEP_SECONDS: Final = 10.0
 """How often holds that nobody ended are looked for."""
 
 
@@ -78,7 +78,7 @@ class Extender:
     async def _sweep(self) -> Never:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            self._cluster.expire(time.monotonic() - self._settings.hold_seconds)
+            self._cluster.expire(time.monotonic(), self._settings.hold_seconds)
 
     def _not_ready(self) -> NotReady:
         problem = self._watches.not_ready()

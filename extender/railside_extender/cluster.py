@@ -24,6 +24,9 @@ T = TypeVar("T")
 MOST_ALIKE: Final = 10_000
 """Standings that are kept as one; more than nodes of the largest cluster have at a time."""
 
+UNSEEN_SECONDS: Final = 30.0
+"""Within that the watch shows a pod that the scheduler has asked about, if there is such a pod."""
+
 UNREADY_SECONDS: Final = 30.0
 """How long an agent may be unready, as in a rollout, before what it told counts as old."""
 
@@ -136,7 +139,7 @@ class Cluster:
             _put(self._pods_on[node], uid, pod if pod is not None and pod.node == node else None)
             self._touch(node)
             self._look_for_agent(node, now)
-        if pod is None or pod.node or pod.over:
+        if pod is None or pod.node or pod.over or (before is not None and _is_given_up(pod, before)):
             self.release(uid)
 
     def hold(self, uid: str, hold: Hold) -> None:
@@ -157,10 +160,14 @@ class Cluster:
             self._held_on[node].pop(uid, None)
             self._touch(node)
 
-    def expire(self, before: float) -> None:
-        """Drop holds of before a moment: each had its end, and nobody told."""
-        for uid in [uid for uid, hold in self._holds.items() if hold.since < before]:
-            self.release(uid)
+    def expire(self, now: float, hold_seconds: float) -> None:
+        """Drop holds that are older than ``hold_seconds``, and sooner those of pods that were never seen.
+
+        Each had its end, and nobody told: a pod may have come and gone while the API server was not watched.
+        """
+        for uid, hold in tuple(self._holds.items()):
+            if now - hold.since >= (hold_seconds if uid in self._pods else min(UNSEEN_SECONDS, hold_seconds)):
+                self.release(uid)
 
     def grow_stale(self, now: float) -> None:
         """Look anew at nodes whose agent has been away for so long, by ``now``, that its record means nothing."""
@@ -251,6 +258,11 @@ def _put(table: dict[str, T], key: str, value: T | None) -> None:
 def _sorted(asks: Iterable[PodAsk]) -> tuple[PodAsk, ...]:
     """In one order, so that equal standings are equal."""
     return tuple(sorted(asks, key=repr))
+
+
+def _is_given_up(pod: PodFacts, before: PodFacts) -> bool:
+    """Whether the scheduler has just said that it found no place; it does not say the same twice."""
+    return bool(pod.unplaced) and pod.unplaced != before.unplaced
 
 
 def _is_coming(pod: PodFacts, record: Record) -> bool:

@@ -41,7 +41,7 @@ class _Spec(PodSpec, frozen=True, rename="camel"):
 class _Condition(msgspec.Struct, frozen=True):
     type: str
     status: str = ""
-    reason: str = ""
+    message: str = ""
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,8 +75,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is called Succeeded or Failed."""
     turned_away: str = ""
     """The kubelet's reason, where it did not admit the pod."""
-    unplaced: bool = False
-    """Whether the scheduler has said that it found no place."""
+    unplaced: str = ""
+    """What the scheduler said last of why it found no place; empty where it found one, or has said nothing."""
     priority: int = 0
     is_agent: bool = False
     ready: bool = False
@@ -102,7 +102,7 @@ def pod_facts(pod: PodObject) -> PodFacts:
         locality=metadata.annotations.locality if metadata.annotations else None,
         over=status.phase in _ENDED,
         turned_away=status.reason if status.reason in TURNED_AWAY else "",
-        unplaced=scheduled is not None and scheduled.status == "False",
+        unplaced=scheduled.message if scheduled is not None and scheduled.status == "False" else "",
         priority=pod.spec.priority,
         is_agent=metadata.labels is not None and metadata.labels.app == AGENT_APP,
         ready=ready is not None and ready.status == "True",

@@ -216,3 +216,40 @@ def test_a_pod_that_the_kubelet_turned_away_is_not_repeated_there() -> None:
     known.see_record("a", record(policy=BEST_EFFORT, sequence=1), 0.0)
     assert one.filter(again, ["a"], 0.0).answer.names == ["a"]
     assert known.turned_away == 1
+
+
+def _unplaced(words: str) -> dict[str, object]:
+    said = {"type": "PodScheduled", "status": "False", "message": words}
+    return {"phase": "Pending", "conditions": [said]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "holds"),
+    [
+        pytest.param("", "0/1 nodes are available", 0, id="no place after all"),
+        pytest.param("no memory", "no CPU", 0, id="another reason than the last time"),
+        pytest.param("no memory", "no memory", 1, id="what was said before the hold"),
+    ],
+)
+def test_a_hold_ends_when_the_scheduler_finds_no_place(before: str, after: str, holds: int) -> None:
+    """Other filters and binds may fail: what is said anew ends the hold, what was said before does not."""
+    known = cluster(record())
+    known.see_pod("uid-p", pod("p", hcas=1, status=_unplaced(before) if before else {}), 0.0)
+    decider(known).filter(pod("p", hcas=1), ["a"], 0.0)
+    known.see_pod("uid-p", pod("p", hcas=1, status=_unplaced(after)), 0.0)
+    assert len(known.holds) == holds
+
+
+def test_a_hold_that_nobody_ends_is_dropped() -> None:
+    """After half a minute if its pod was never seen, after the time that is set in any case."""
+    known = cluster(record())
+    one = decider(known)
+    known.see_pod("uid-p", pod("p", hcas=1), 0.0)
+    for name in ("p", "q"):
+        one.filter(pod(name, hcas=1), ["a"], 0.0)
+    known.expire(29.0, 600.0)
+    assert known.holds.keys() == {"uid-p", "uid-q"}
+    known.expire(30.0, 600.0)
+    assert known.holds.keys() == {"uid-p"}
+    known.expire(600.0, 600.0)
+    assert known.holds.keys() == set()
