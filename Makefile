@@ -58,11 +58,15 @@ test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 PROOFS := restarts nearest random_pods harms
 
 .PHONY: proof
-proof: $(PROOFS:%=proof-%) ## all that make test runs a share of, in parts of at most 40 minutes
+proof: $(PROOFS:%=proof-%) proof-bursts ## all that make test runs a share of, in parts of at most 40 minutes
 
 .PHONY: $(PROOFS:%=proof-%)
 $(PROOFS:%=proof-%): proof-%: setup
 	tests/cluster/run tests/cluster/proof_$*.py
+
+.PHONY: proof-bursts
+proof-bursts: setup ## bursts of pods that the extender let through, against the embedded kubelet
+	$(BIN)/python -m pytest -s tests/unit/extender/proof_bursts.py
 
 .PHONY: cluster
 cluster: setup ## the same real cluster for a person, with kubectl ready

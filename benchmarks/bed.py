@@ -44,7 +44,11 @@ class Bed:
         self.kubelet = kubelet
         self.sockets = root / KUBELET_DIR.lstrip("/") / DEVICE_PLUGINS
         self.checkpoint = self.sockets / KUBELET_CHECKPOINT
-        self.plugin = self.sockets / "railside-infiniband-rdma.sock"
+
+    def plugin_socket(self) -> Path:
+        """The agent's one socket: each registration has a name of its own. Raises ValueError without one."""
+        (socket_file,) = self.sockets.glob("railside-*.sock")
+        return socket_file
 
     def set_to(self, **changes: object) -> Settings:
         """The settings of the next agent on this bed, with ``changes``; its port is free at this moment."""

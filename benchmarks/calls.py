@@ -138,7 +138,7 @@ async def _clients(*, shares: int) -> AsyncIterator[Clients]:
         echo = node.root / "echo.sock"
         async with agent_program(settings), module_program("echo", str(echo)):
             await node.listed(HCAS * shares)
-            clients = Clients(node=node, agent=PluginClient(node.plugin), nothing=PluginClient(echo))
+            clients = Clients(node=node, agent=PluginClient(node.plugin_socket()), nothing=PluginClient(echo))
             await clients.agent.connect()
             await clients.nothing.connect()
             try:
