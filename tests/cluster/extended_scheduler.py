@@ -52,7 +52,8 @@ def extended_scheduler(cluster: Cluster) -> Iterator[ExtendedScheduler]:
         both.scheduler.start()
         yield both
     finally:
-        both.scheduler.kill()
+        # In order, so that it gives its lease back: the next one would wait for its end.
+        both.scheduler.stop()
         both.extender.kill()
 
 

@@ -41,7 +41,9 @@ class HandMade:
 
     def add(self, stage: str, name: str, *, gpus: Room = (4, 4), hcas: Room = (4, 4)) -> None:
         """A node with so many free GPUs and HCAs; the others are in the hands of pods that nobody knows."""
-        self.kubectl.apply(_named("v1", "Node", name, labels={STAGE: stage}))
+        # Tainted: whatever else the cluster wants to run would wait there for ever.
+        taints = [{"key": STAGE, "effect": "NoSchedule"}]
+        self.kubectl.apply({**_named("v1", "Node", name, labels={STAGE: stage}), "spec": {"taints": taints}})
         self._say("node", name, {"nodeInfo": {"bootID": BOOT}, **_totals()})
         self.kubectl.apply(_named(f"{RECORD_GROUP}/{RECORD_VERSION}", RECORD_KIND, name, labels={STAGE: stage}))
         self.tell(name, gpus=gpus, hcas=hcas)
@@ -67,7 +69,7 @@ def hand_made(kubectl: Kubectl) -> Iterator[HandMade]:
 
 
 def pod(stage: str, name: str, *, gpus: int = 0, hcas: int = 0) -> Manifest:
-    """A pod for nodes of ``stage``, whatever taints say of nodes whose kubelet is silent."""
+    """A pod for nodes of ``stage``, whatever their taints say."""
     limits = {key: str(count) for key, count in ((GPU_RESOURCE, gpus), (RESOURCE, hcas)) if count}
     spec = {
         "schedulerName": SCHEDULER,

@@ -6,20 +6,10 @@ away. It must not test which nodes are fit: nodes and records are made by hand, 
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from extended_scheduler import (
-    BESIDE,
-    DEDICATED,
-    WORKLOADS,
-    ExtendedScheduler,
-    account,
-    extended_scheduler,
-    install,
-    objects,
-)
+from extended_scheduler import ExtendedScheduler, account, extended_scheduler, install
 from hand_made import HandMade, hand_made, pod
 from harness import waiting
 from harness.api import Answer, HttpsClient
@@ -187,11 +177,3 @@ def patching(cluster: Cluster, name: str) -> Callable[[dict[str, object]], Answe
     identity = cluster.authority.issue(f"{name}-on-trial", account(name))
     client = HttpsClient(str(API_SERVICE), 443, cluster.authority.own.crt, identity)
     return lambda change: client.patch(f"{Node.PATH}/plain-whole?dryRun=All", json.dumps(change))
-
-
-@pytest.mark.usefixtures("nodes")
-@pytest.mark.parametrize("folder", [DEDICATED, BESIDE], ids=["dedicated", "beside"])
-def test_the_api_server_takes_the_pods_as_they_are(kubectl: Kubectl, folder: Path) -> None:
-    """No field is unknown and no value refused; none is made, as no image of a scheduler is here."""
-    (workload,) = (one for one in objects(kubectl, folder) if one["kind"] in WORKLOADS)
-    assert "dry run" in kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(workload))
