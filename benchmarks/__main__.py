@@ -12,7 +12,7 @@ from typing import Final
 
 from rich.console import Console
 
-from benchmarks import calls, deciding, hearing, looking, rest, restarts, start_up
+from benchmarks import calls, deciding, filtering, hearing, looking, rest, restarts, start_up
 from benchmarks.document import document
 from benchmarks.figures import Figure
 from benchmarks.moments import latest
@@ -30,6 +30,7 @@ _GROUPS: Final[dict[str, Group]] = {
     "looking": looking.measure,
     "rest": rest.measure,
     "deciding": deciding.measure,
+    "filtering": filtering.measure,
 }
 _REPORT: Final = REPOSITORY / "build/bench.json"
 _PAGE_WIDTH: Final = 150

@@ -10,7 +10,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-Measure = Literal["median", "p99", "max", "over the floor"]
+Measure = Literal["median", "p99", "max", "over the floor", "ratio"]
 Verdict = Literal["met", "missed", "missed, by the floor alone", "no goal"]
 
 
@@ -32,7 +32,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
                 return self.p99
             case "max":
                 return self.maximum
-            case "over the floor":
+            case "over the floor" | "ratio":
                 return math.nan
             case _:
                 assert_never(of)
@@ -69,9 +69,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     def measured(self, of: Measure) -> float:
         """The number that a goal is about."""
-        if of != "over the floor":
-            return self.spread.measured(of)
-        return math.nan if self.floor is None else self.floor.over
+        match of:
+            case "over the floor":
+                return math.nan if self.floor is None else self.floor.over
+            case "ratio":
+                return math.nan if self.floor is None else self.floor.ratio
+            case _:
+                return self.spread.measured(of)
 
     def is_met(self, goal: Goal) -> bool:
         """Whether ``goal`` is kept; one that nothing was measured for is not."""

@@ -13,7 +13,7 @@ import msgspec
 from railside_extender.crowd import Release
 from railside_extender.fit import Standing
 from railside_extender.pod_facts import PodFacts
-from railside_extender.records import Terms, amounts, terms, without
+from railside_extender.records import Terms, releases, terms, without
 from railside_proto.names import RESOURCE
 from railside_proto.podspec import PodAsk
 from railside_proto.reasons import Code, Reason, reason
@@ -57,6 +57,7 @@ class Cluster:
         self._nodes: dict[str, NodeFacts] = {}
         self._records: dict[str, Record | Reason] = {}
         self._terms: dict[str, Terms | Reason] = {}
+        self._releases: dict[str, tuple[Release, ...]] = {}
         self._unready: dict[str, float] = {}
         """Nodes whose agent is not ready, or gone, and since when."""
         self._stale: set[str] = set()
@@ -65,6 +66,7 @@ class Cluster:
         self._holds: dict[str, Hold] = {}
         self._held_on: dict[str, dict[str, Hold]] = defaultdict(dict)
         self._standings: dict[str, Standing | Reason] = {}
+        self._quiet: dict[str, Standing | Reason] = {}
         self._turned_away: dict[str, dict[str, PodAsk]] = {}
         """By node and pod, since its record is as it is."""
         self._alike: dict[Standing | Reason, Standing | Reason] = {}
@@ -125,7 +127,9 @@ class Cluster:
         if _sequence(record) != _sequence(self._records.get(name)):
             self._turned_away.pop(name, None)
         _put(self._records, name, record)
-        _put(self._terms, name, terms(record, self._resource) if isinstance(record, Record) else None)
+        found = terms(record, self._resource) if isinstance(record, Record) else None
+        _put(self._terms, name, found)
+        _put(self._releases, name, releases(record, found) if isinstance(record, Record) else None)
         self._touch(name)
         self._look_for_agent(name, now)
 
@@ -151,14 +155,14 @@ class Cluster:
         self._holds[uid] = hold
         for node in hold.nodes:
             self._held_on[node][uid] = hold
-            self._touch(node)
+            self._touch_holds(node)
 
     def release(self, uid: str) -> None:
         """The pod is bound, deleted, or was not placed after all."""
         hold = self._holds.pop(uid, None)
         for node in hold.nodes if hold else ():
             self._held_on[node].pop(uid, None)
-            self._touch(node)
+            self._touch_holds(node)
 
     def expire(self, now: float, hold_seconds: float) -> None:
         """Drop holds that are older than ``hold_seconds``, and sooner those of pods that were never seen.
@@ -191,17 +195,14 @@ class Cluster:
         found = self._standings.get(node)
         if found is None:
             found = self._derived(node)
+            if len(self._alike) > MOST_ALIKE:
+                self._alike.clear()
             found = self._standings[node] = self._alike.setdefault(found, found)
-            self._forget_alike()
         return found
 
     def standing_without(self, node: str, uids: frozenset[str]) -> Standing | Reason:
         """How things will stand on ``node`` when the pods ``uids`` have gone from there."""
-        return self._derived(node, uids)
-
-    def _forget_alike(self) -> None:
-        if len(self._alike) > MOST_ALIKE:
-            self._alike.clear()
+        return self._without_holds(node, uids)
 
     def _note_turned_away(self, pod: PodFacts) -> None:
         """The kubelet did not admit a pod: its like is not sent there until the node has changed."""
@@ -210,10 +211,25 @@ class Cluster:
             self._turned_away.setdefault(pod.node, {})[pod.uid] = pod.ask
 
     def _touch(self, node: str) -> None:
+        self._quiet.pop(node, None)
+        self._touch_holds(node)
+
+    def _touch_holds(self, node: str) -> None:
         self._standings.pop(node, None)
         self._changed.add(node)
 
-    def _derived(self, node: str, gone: frozenset[str] = frozenset()) -> Standing | Reason:
+    def _derived(self, node: str) -> Standing | Reason:
+        quiet = self._quiet.get(node)
+        if quiet is None:
+            quiet = self._quiet[node] = self._without_holds(node)
+        holds = self._held_on.get(node)
+        if not holds or isinstance(quiet, Reason):
+            return quiet
+        held_for = _sorted(hold.ask for hold in holds.values())
+        return Standing(quiet.terms, quiet.others, held_for, quiet.releases, quiet.turned_away)
+
+    def _without_holds(self, node: str, gone: frozenset[str] = frozenset()) -> Standing | Reason:
+        """How things stand but for what was offered to pods; these come and go with each question."""
         record = self._sound_record(node)
         if isinstance(record, Reason):
             return record
@@ -224,10 +240,10 @@ class Cluster:
             return found
         staying = (pod for uid, pod in self.pods_on(node).items() if uid not in gone)
         coming = (pod.ask for pod in staying if _is_coming(pod, record))
-        held_for = (hold.ask for hold in self._held_on.get(node, {}).values())
         every = _sorted(one for one in coming if isinstance(one, PodAsk))
         shunned = frozenset(self._turned_away.get(node, {}).values())
-        return Standing(found, every, _sorted(held_for), _releases(record, found), shunned)
+        given = releases(record, found) if gone else self._releases[node]
+        return Standing(found, every, (), given, shunned)
 
     def _sound_record(self, node: str) -> Record | Reason:
         record, facts = self._records.get(node), self._nodes.get(node)
@@ -256,8 +272,8 @@ def _put(table: dict[str, T], key: str, value: T | None) -> None:
 
 
 def _sorted(asks: Iterable[PodAsk]) -> tuple[PodAsk, ...]:
-    """In one order, so that equal standings are equal."""
-    return tuple(sorted(asks, key=repr))
+    """In one order, so that equal standings are equal; which one it is does not matter."""
+    return tuple(sorted(asks, key=hash))
 
 
 def _is_given_up(pod: PodFacts, before: PodFacts) -> bool:
@@ -280,7 +296,3 @@ def _is_coming(pod: PodFacts, record: Record) -> bool:
         for container in pod.ask.containers
         for name, count in container.counts
     )
-
-
-def _releases(record: Record, found: Terms) -> tuple[Release, ...]:
-    return tuple(sorted(amounts(pod.held, found.room, record.counts) for pod in record.pods))

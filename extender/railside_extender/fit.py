@@ -82,7 +82,7 @@ def _verdict_now(newcomer: Pod, standing: Standing, rule: Rule) -> Fit | Misfit:
 
 
 def _units(asks: tuple[PodAsk, ...], terms: Terms) -> tuple[Pod, ...]:
-    return tuple(sorted((units(ask, terms.scope, terms.room.aligned) for ask in asks), key=repr))
+    return tuple(sorted((units(ask, terms.scope, terms.room.aligned) for ask in asks), key=hash))
 
 
 def _why_never(newcomer: Pod, terms: Terms, rule: Rule) -> Reason | None:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from railside_extender.admission import Rule
+from railside_extender.crowd import Release
 from railside_extender.layout import Layout, layout
 from railside_extender.room import Group, Room, Supply, mask_of
 from railside_proto.cpu_list import cpu_count
@@ -53,6 +54,13 @@ def terms(record: Record, resource: str) -> Terms | Reason:
     room = _room(record, numa_nodes)
     free, whole = layout(record, resource), layout(record, resource, whole=True)
     return Terms(rule, kubelet.topology_scope, room, _untold(kubelet, room), free, whole)
+
+
+def releases(record: Record, found: Terms | Reason | None) -> tuple[Release, ...]:
+    """What each pod that holds something of the room gives back when it ends."""
+    if not isinstance(found, Terms):
+        return ()
+    return tuple(sorted(amounts(pod.held, found.room, record.counts) for pod in record.pods))
 
 
 def amounts(
