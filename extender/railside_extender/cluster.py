@@ -13,7 +13,7 @@ import msgspec
 from railside_extender.crowd import Release
 from railside_extender.fit import Standing
 from railside_extender.pod_facts import PodFacts
-from railside_extender.records import Terms, releases, terms, without
+from railside_extender.records import Terms, releases, terms, told, without
 from railside_proto.names import RESOURCE
 from railside_proto.podspec import PodAsk
 from railside_proto.reasons import Code, Reason, reason
@@ -57,6 +57,7 @@ class Cluster:
         self._nodes: dict[str, NodeFacts] = {}
         self._records: dict[str, Record | Reason] = {}
         self._terms: dict[str, Terms | Reason] = {}
+        self._same_terms: dict[Terms | Reason, Terms | Reason] = {}
         self._releases: dict[str, tuple[Release, ...]] = {}
         self._unready: dict[str, float] = {}
         """Nodes whose agent is not ready, or gone, and since when."""
@@ -126,9 +127,9 @@ class Cluster:
         """A node's record as it is now."""
         if _sequence(record) != _sequence(self._records.get(name)):
             self._turned_away.pop(name, None)
-        _put(self._records, name, record)
         found = terms(record, self._resource) if isinstance(record, Record) else None
-        _put(self._terms, name, found)
+        _put(self._terms, name, found if found is None else _one_of_equal(self._same_terms, found))
+        _put(self._records, name, told(record) if isinstance(record, Record) else record)
         _put(self._releases, name, releases(record, found) if isinstance(record, Record) else None)
         self._touch(name)
         self._look_for_agent(name, now)
@@ -195,9 +196,7 @@ class Cluster:
         found = self._standings.get(node)
         if found is None:
             found = self._derived(node)
-            if len(self._alike) > MOST_ALIKE:
-                self._alike.clear()
-            found = self._standings[node] = self._alike.setdefault(found, found)
+            found = self._standings[node] = _one_of_equal(self._alike, found)
         return found
 
     def standing_without(self, node: str, uids: frozenset[str]) -> Standing | Reason:
@@ -258,6 +257,13 @@ class Cluster:
         if not any(pool.resource == self._resource and pool.registered for pool in record.pools):
             return reason(Code.NOT_REGISTERED, resource=self._resource)
         return record
+
+
+def _one_of_equal(kept: dict[T, T], found: T) -> T:
+    """The first of all that are equal to ``found``."""
+    if len(kept) > MOST_ALIKE:
+        kept.clear()
+    return kept.setdefault(found, found)
 
 
 def _sequence(record: Record | Reason | None) -> int | None:

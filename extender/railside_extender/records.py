@@ -56,6 +56,11 @@ def terms(record: Record, resource: str) -> Terms | Reason:
     return Terms(rule, kubelet.topology_scope, room, _untold(kubelet, room), free, whole)
 
 
+def told(record: Record) -> Record:
+    """What is kept of a record beside its terms: no devices, of which a cluster has a hundred thousand."""
+    return msgspec.structs.replace(record, devices=(), excluded=())
+
+
 def releases(record: Record, found: Terms | Reason | None) -> tuple[Release, ...]:
     """What each pod that holds something of the room gives back when it ends."""
     if not isinstance(found, Terms):
