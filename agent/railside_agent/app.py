@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Never
+from typing import Any, Final, Never
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -18,22 +18,26 @@ from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.cluster_view import ClusterView
 from railside_agent.device_nodes import CharacterDevices, DeviceNodes
 from railside_agent.flight_log import Began
+from railside_agent.kubelet_client import KubeletClient
+from railside_agent.kubelet_config import KubeletConfig
 from railside_agent.machine_watch import MachineWatch
-from railside_agent.outlook import Sight
+from railside_agent.node_record import NodeRecord
 from railside_agent.plans import plans
 from railside_agent.podresources import PodResources
 from railside_agent.pool_agent import PoolAgent
 from railside_agent.pool_rules import pool_rules
 from railside_agent.recorder import Recorder
 from railside_agent.settings import Settings
-from railside_agent.status import View, kubelet_lacks, not_ready, status
+from railside_agent.sight import Sight
+from railside_agent.status import kubelet_lacks, not_ready, status
 from railside_agent.teller import Teller
 from railside_agent.tidings import of_lacks, of_machine
 from railside_agent.uevents import Source
+from railside_agent.view import View
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.machine import Machine
 from railside_proto.reasons import Reason
-from railside_runtime.cell import until_any_changes
+from railside_runtime.cell import Cell, until_any_changes
 from railside_runtime.probes import ProbeServer
 
 FLUSH_SECONDS: Final = 0.3
@@ -78,12 +82,24 @@ class Agent:
             holdings=self._holdings.latest,
         )
         self._sight.pods_heard = self._cluster.heard
+        self._kubelet = KubeletConfig(self._cluster.node, KubeletClient(settings.kubelet_ca), log)
+        self._sight.kubelet = self._kubelet.facts
+        self._sight.kubelet_heard = self._kubelet.heard if settings.node_name else self._sight.kubelet_heard
         self._teller = Teller(log, node=settings.node_name, pods=self._cluster.pods, say=self._cluster.say)
         self._recorder = _recorder(settings, self._version, log)
         self._pools = [
             PoolAgent(plan, sight=self._sight, nodes=nodes, teller=self._teller, recorder=self._recorder, log=log)
             for plan in plans(settings)
         ]
+        self._record = NodeRecord(
+            settings,
+            self._cluster.api,
+            sight=self._sight,
+            holdings=self._holdings,
+            view=self.view,
+            sources=[cell for pool in self._pools for cell in pool.sources],
+            log=log,
+        )
         self._probes = ProbeServer(
             settings.listen_host,
             settings.listen_port,
@@ -111,12 +127,15 @@ class Agent:
             tasks.create_task(self._watch.run(), name="machine")
             tasks.create_task(self._cluster.run(), name="cluster")
             tasks.create_task(self._holdings.run(), name="pod resources")
+            tasks.create_task(self._kubelet.run(), name="kubelet's configuration")
+            tasks.create_task(self._record.run(), name="record")
             tasks.create_task(self._tell_changes(), name="tidings")
             tasks.create_task(self._cross_check(), name="cross-check")
             tasks.create_task(self._tell_nonsense(), name="nonsense")
             tasks.create_task(self._tell_lacks(), name="lacks")
             for pool in self._pools:
                 tasks.create_task(pool.run(), name=f"pool {pool.name}")
+                tasks.create_task(self._follow_kubelet(pool), name=f"kubelet of {pool.name}")
 
     def view(self) -> View:
         """The parts as they are now."""
@@ -132,6 +151,8 @@ class Agent:
             sources=self._watch.sources(),
             holdings=self._holdings.latest.value,
             lacks=self._holdings.lacks.value,
+            kubelet=self._kubelet.facts.value,
+            publication=self._record.publication,
         )
 
     def _is_busy(self) -> bool:
@@ -156,13 +177,20 @@ class Agent:
 
     async def _tell_lacks(self) -> Never:
         before: tuple[Reason, ...] = ()
-        cells = (self._holdings.lacks, *(pool.lacks for pool in self._pools))
+        cells: list[Cell[Any]] = [self._holdings.lacks, self._kubelet.facts, *(pool.lacks for pool in self._pools)]
         while True:
             seen = [(cell, cell.value) for cell in cells]
             lacks = kubelet_lacks(self.view())
             self._teller.tell(of_lacks(before, lacks))
             before = lacks
             await until_any_changes(seen)
+
+    async def _follow_kubelet(self, pool: PoolAgent) -> Never:
+        """Each run of the kubelet opens the list anew, and may be configured otherwise than the one before."""
+        async for opened in pool.heard.changes():
+            if opened is not None:
+                self._kubelet.ask_again()
+        raise AssertionError("a cell's changes have no end")
 
     async def _tell_changes(self) -> Never:
         before: Machine | None = None

@@ -10,10 +10,11 @@ from structlog.typing import FilteringBoundLogger
 
 from railside_agent.event_book import Saying
 from railside_agent.events import EventTeller
-from railside_agent.mode import NodeFacts
 from railside_agent.node_label import NodeLabel
 from railside_agent.node_pods import NodePods
+from railside_agent.own_node import NodeFacts
 from railside_agent.pods import Pods
+from railside_proto.names import AGENT_COMPONENT
 from railside_runtime.cell import Cell
 from railside_runtime.kube import KubeApi
 
@@ -23,11 +24,11 @@ class ClusterView:
 
     def __init__(self, node_name: str, kubeconfig: str, log: FilteringBoundLogger) -> None:
         """Speak as ``kubeconfig`` says, or as the pod's service account, of the node ``node_name``."""
-        self._api = KubeApi(kubeconfig, agent="railside-agent")
+        self.api = KubeApi(kubeconfig, agent=AGENT_COMPONENT)
         self._is_used = bool(node_name)
-        self._label = NodeLabel(self._api, node_name, log)
-        self._pods = NodePods(self._api, node_name, log)
-        self._events = EventTeller(self._api, node_name, log)
+        self._label = NodeLabel(self.api, node_name, log)
+        self._pods = NodePods(self.api, node_name, log)
+        self._events = EventTeller(self.api, node_name, log)
 
     @property
     def node(self) -> Cell[NodeFacts]:
@@ -54,7 +55,7 @@ class ClusterView:
         try:
             await (self._watch() if self._is_used else asyncio.Event().wait())
         finally:
-            await self._api.close()
+            await self.api.close()
         raise AssertionError("watching has no end")
 
     async def _watch(self) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 import msgspec
 
 from railside_agent.gpu_ids import locate
-from railside_agent.holders import Entry, matching
+from railside_agent.holders import Entry
 from railside_agent.rules import Rules
 from railside_agent.seat_names import order
 from railside_agent.situation import Situation
 from railside_proto.machine import Gpu, Machine, PciAddress
 from railside_proto.pool import Binding, Pool
+from railside_proto.resource_patterns import matching
 
 
 class ContainerStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,9 +36,13 @@ def disagreements(said: NodeHoldings, checkpoint: Checkpoint, pods: Pods, resour
 
 def claimed_gpus(said: NodeHoldings | None, machine: Machine) -> frozenset[PciAddress]:
     """GPUs that containers have by resource claims, which the checkpoint of device plugins does not show."""
+    return frozenset(one for holding in (said.containers if said else ()) for one in claimed_by(holding, machine))
+
+
+def claimed_by(holding: ContainerHolding, machine: Machine) -> frozenset[PciAddress]:
+    """GPUs that one container has so."""
     minors = {gpu.index: gpu.address for gpu in machine.gpus if gpu.index is not None}
-    claims = (claim for holding in (said.containers if said else ()) for claim in holding.claimed)
-    named = (_DEVICE.fullmatch(claim.device) for claim in claims if claim.driver == _DRIVER)
+    named = (_DEVICE.fullmatch(claim.device) for claim in holding.claimed if claim.driver == _DRIVER)
     return frozenset(minors[int(match[1])] for match in named if match and int(match[1]) in minors)
 
 

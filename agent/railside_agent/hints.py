@@ -7,9 +7,10 @@ a pod's hands costs the pod its life when the kubelet restarts.
 from collections.abc import Iterable
 
 from railside_agent.holders import HeldId
-from railside_agent.rules import AdvertiseTopology, TopologyPolicy
+from railside_agent.rules import AdvertiseTopology
 from railside_proto.machine import Hca
 from railside_proto.pool import Mode
+from railside_proto.record import TopologyPolicy
 
 
 def is_hinted(
@@ -36,4 +37,6 @@ def wants_hints(setting: AdvertiseTopology, mode: Mode | None, policy: TopologyP
     """
     if setting != "auto":
         return setting == "always"
-    return policy != "none" and not (policy == "restricted" and mode is Mode.IB_SHARED_MULTI)
+    if policy is TopologyPolicy.NONE:
+        return False
+    return policy is not TopologyPolicy.RESTRICTED or mode is not Mode.IB_SHARED_MULTI

@@ -5,8 +5,6 @@ makes no sense is None, never a guess that nothing is held.
 """
 
 import base64
-import fnmatch
-import functools
 import re
 from typing import Final
 
@@ -16,8 +14,6 @@ from railside_agent.seat_names import node_of, zone_of
 from railside_proto.decoding import UNDECODABLE
 
 _NODE: Final = re.compile(r"[0-9]{1,5}")
-
-_REMEMBERED: Final = 1 << 10
 
 
 class HeldId(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,15 +92,6 @@ def read_checkpoint(content: bytes) -> Checkpoint | None:
         return None
     registered = {resource: frozenset(ids or ()) for resource, ids in (data.registered or {}).items()}
     return Checkpoint(entries=tuple(map(_entry, data.entries or ())), registered=registered)
-
-
-@functools.lru_cache(maxsize=_REMEMBERED)
-def matching(resource: str, patterns: tuple[str, ...]) -> bool:
-    """Whether one of ``patterns``, such as ``nvidia.com/mig-*``, is the name ``resource``.
-
-    Every start asks it of each entry of the checkpoint, and a node has few resources.
-    """
-    return any(fnmatch.fnmatchcase(resource, pattern) for pattern in patterns)
 
 
 def _entry(raw: _Entry) -> Entry:

@@ -95,8 +95,9 @@ class Housekeeping:
     async def _keep_in_order_for_ever(self) -> Never:
         while True:
             # The connection manager's node is in no list, and in every container's folder.
-            looks = self._outlook.sight.inventory.latest
-            seen: list[tuple[Cell[object], object]] = [(self._offer, self._offer.value), (looks, looks.value)]  # type: ignore[list-item]
+            sight = self._outlook.sight
+            cells = (self._offer, sight.inventory.latest, sight.kubelet)
+            seen: list[tuple[Cell[object], object]] = [(cell, cell.value) for cell in cells]  # type: ignore[misc]
             done = [await self._renew(), await self._remember()]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if all(done) else RETRY_SECONDS):
@@ -122,7 +123,10 @@ class Housekeeping:
 
     async def _remember(self, deadline_seconds: float = DISK_DEADLINE_SECONDS) -> bool:
         remembered = Remembered(
-            mode=self._outlook.remembered, books=self._outlook.books, bindings=self._allocations.bindings.value
+            mode=self._outlook.remembered,
+            policy=self._outlook.policy,
+            books=self._outlook.books,
+            bindings=self._allocations.bindings.value,
         )
         try:
             return await self._worker.run(lambda: self._state.remember(remembered), deadline_seconds)

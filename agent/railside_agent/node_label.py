@@ -5,7 +5,7 @@ from typing import Never
 
 from structlog.typing import FilteringBoundLogger
 
-from railside_agent.mode import Node, NodeFacts, node_facts
+from railside_agent.own_node import Node, NodeFacts, node_facts
 from railside_runtime.cell import Cell
 from railside_runtime.reflector import Api, Pace, Reflector
 

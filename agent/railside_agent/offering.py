@@ -66,11 +66,13 @@ class Offering:
         await self._outlook.sight.checkpoint.read_patiently()
         remembered = await self._house.recalled()
         self._outlook.remember(remembered.mode)
+        self._outlook.remembered_policy = remembered.policy
         self._outlook.books = remembered.books
         try:
             await self._allocations.recall(remembered.bindings)
         except (OSError, TimeoutError) as error:
             self._log.error("the bound containers could not be read", detail=text_of(error))
+        await self._outlook.policy_heard()
 
     async def _keep_listing(self) -> Never:
         while True:
@@ -91,6 +93,7 @@ class Offering:
             sight.checkpoint.problem,
             sight.node,
             sight.pods,
+            sight.kubelet,
             self._allocations.bindings,
             self._outlook.in_flight,
             self._outlook.heard,

@@ -5,100 +5,35 @@ It must not decide anything: it hands the core what cells hold and files tell.
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from railside_agent.allocations import InFlight
-from railside_agent.checkpoint_watch import CheckpointWatch
 from railside_agent.cross_check import claimed_gpus
-from railside_agent.device_nodes import DeviceNodes
 from railside_agent.flight_log import Evidence
-from railside_agent.holders import Checkpoint, read_checkpoint
-from railside_agent.inventory import Inventory, Look
+from railside_agent.holders import Checkpoint
 from railside_agent.locality import enforced
-from railside_agent.mode import ModeDecision, NodeFacts, decide_mode
-from railside_agent.pod_resources import NodeHoldings
-from railside_agent.pods import Pods
+from railside_agent.mode import ModeDecision, decide_mode
 from railside_agent.pool_rules import PoolRules
-from railside_agent.presence import is_called
 from railside_agent.recorder import Recorder
 from railside_agent.seats import Books, Offer, offer
+from railside_agent.sight import Sight
 from railside_agent.situation import Situation
 from railside_agent.start_decision import Call, StartDecision, decide
 from railside_proto.machine import Hca, Machine
 from railside_proto.pool import Binding, Mode
+from railside_proto.record import TopologyPolicy
 from railside_runtime.cell import Cell
-
-Clock = Callable[[], float]
 
 PODS_PATIENCE_SECONDS: Final = 1.0
 """An agent that has just started serves without the API server, too."""
 
+POLICY_PATIENCE_SECONDS: Final = 2.0
+"""Once in a node's life: nobody holds a seat yet."""
+
 Named = frozenset[tuple[str, ...]]
 """Seats of containers that there are."""
-
-
-async def _at_once() -> None:
-    """Nobody is asked."""
-
-
-class Sight:
-    """What is seen of the node, the same for all of its pools."""
-
-    def __init__(
-        self,
-        root: Path,
-        nodes: DeviceNodes,
-        *,
-        inventory: Inventory,
-        checkpoint: CheckpointWatch,
-        node: Cell[NodeFacts],
-        pods: Cell[Pods],
-        holdings: Cell[NodeHoldings | None],
-        clock: Clock = time.monotonic,
-    ) -> None:
-        """Look below ``root`` where a moment counts, and at what the others have seen everywhere else."""
-        self.inventory = inventory
-        self.checkpoint = checkpoint
-        self.node = node
-        self.pods = pods
-        self.holdings = holdings
-        self.pods_heard: Callable[[], Awaitable[object]] = _at_once
-        """Returns when the API server has told of the pods once; at once unless told otherwise."""
-        self.clock = clock
-        self._root = root
-        self._nodes = nodes
-        self._read: tuple[bytes | None, Checkpoint | None] = (b"", Checkpoint())
-
-    @property
-    def look(self) -> Look | None:
-        """The last look at the machine."""
-        return self.inventory.latest.value
-
-    def holders(self) -> tuple[bytes | None, Checkpoint | None]:
-        """The kubelet's checkpoint as it was read, and understood: None where it was not, or makes no sense."""
-        content = self.checkpoint.latest.value
-        read, understood = self._read
-        if content is not read:
-            understood = None if content is None else read_checkpoint(content)
-            # In one step, as two threads may ask: each then has a pair that belongs together.
-            self._read = (content, understood)
-        return content, understood
-
-    @property
-    def complaint(self) -> str | None:
-        """What is wrong with the kubelet's checkpoint, if it was read."""
-        content, understood = self.holders()
-        if content is None or understood is not None:
-            return None
-        return "the kubelet's checkpoint makes no sense: what was listed and bound stays as it is"
-
-    def is_present(self, hcas: tuple[Hca, ...]) -> bool:
-        """Whether the kernel calls and numbers ``hcas`` so at this moment. Blocks."""
-        return all(is_called(self._root, self._nodes, hca) for hca in hcas)
 
 
 class Outlook:
@@ -118,6 +53,8 @@ class Outlook:
         """When the kubelet opened the list that it follows."""
         self._configured = rules.mode
         self._remembered: Mode | None = None
+        self.remembered_policy: TopologyPolicy | None = None
+        """What the kubelet told in an earlier run of the agent."""
         self._dealt_under: dict[tuple[str, int], bytes | None] = {}
         """The checkpoint's content when each deal was seen first."""
         self._landed: frozenset[tuple[str, int]] | set[tuple[str, int]] = frozenset()
@@ -137,6 +74,11 @@ class Outlook:
         """Go on with ``mode`` where nobody can be asked."""
         self._remembered = mode
 
+    @property
+    def policy(self) -> TopologyPolicy | None:
+        """The kubelet's, as it told it last."""
+        return self.sight.kubelet.value.topology_policy or self.remembered_policy
+
     def evidence(self, bindings: tuple[Binding, ...]) -> Evidence:
         """Everything that is known now."""
         look, pods = self.sight.look, self.sight.pods.value
@@ -150,6 +92,7 @@ class Outlook:
             mode=self.mode.mode,
             ended=pods.over,
             alive=self.alive(bindings),
+            policy=self.policy,
             claimed_gpus=claimed_gpus(self.sight.holdings.value, look.machine) if look else frozenset(),
             in_flight=self._still_in_flight(content, holders),
             heard_since=self.heard.value,
@@ -199,6 +142,18 @@ class Outlook:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PODS_PATIENCE_SECONDS):
                 await self.sight.pods_heard()
+
+    async def policy_heard(self) -> None:
+        """Wait a moment for the kubelet's policy, where it decides on the first list that there ever was.
+
+        What is dealt from a list with hints keeps the next ones so: the order of two answers must not decide it.
+        """
+        _, holders = self.sight.holders()
+        is_first = self.books.hinted is None and not (holders and holders.held(self.pool.resource))
+        if self.policy is None and is_first and self.rules.advertise_topology == "auto":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLICY_PATIENCE_SECONDS):
+                    await self.sight.kubelet_heard()
 
     async def look(self) -> object:
         """Look at the whole machine now. Raises LookError."""

@@ -55,6 +55,7 @@ class NodeHoldings(msgspec.Struct, frozen=True, kw_only=True):
     """What the kubelet said last."""
 
     containers: tuple[ContainerHolding, ...]
+    """Of those that it was asked for last; none before that."""
     allocatable: Allocatable | None
     """None where the kubelet is too old to say (before 1.23)."""
 

@@ -1,13 +1,14 @@
 """Asks the kubelet from time to time who holds what and what it could give: a cross-check of the checkpoint.
 
-It must not ask while a call of the kubelet to us is in flight, nor soon behind one, nor often. At each List the
-kubelet drops what ended pods held and, with it, what is just being dealt, by any plugin: it then deals that again
-(pkg/kubelet/cm/devicemanager, UpdateAllocatedDevices). Nor must it take a kubelet that does not answer for one
-whose pods hold nothing, or one that is too old for a question for one that fails.
+It must not ask who holds what while a call of the kubelet to us is in flight, nor soon behind one, nor often. At
+each List the kubelet drops what ended pods held and, with it, what is just being dealt, by any plugin: it then
+deals that again (pkg/kubelet/cm/devicemanager, UpdateAllocatedDevices). Nor must it take a kubelet that does not
+answer for one whose pods hold nothing, or one that is too old for a question for one that fails.
 """
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Never
 
@@ -37,6 +38,9 @@ and of the calls to other plugins we know nothing."""
 
 CALM_POLL_SECONDS: Final = 0.1
 
+PLACES_PAUSE_SECONDS: Final = 2.0
+"""Between two questions for what could be given alone, which drop nothing."""
+
 CALL_DEADLINE_SECONDS: Final = 5.0
 
 LARGEST_ANSWER_BYTES: Final = 1 << 24
@@ -63,12 +67,17 @@ class PodResources:
         self._pause_seconds = max(pause_seconds, LEAST_PAUSE_SECONDS)
         self._deadline_seconds = deadline_seconds
         self._codec = _BoundedCodec(largest_bytes)
+        self._unplaced = asyncio.Event()
         self.latest: Cell[NodeHoldings | None] = Cell(None)
         """The last answer that says anything; None until the kubelet has said something."""
         self.problem: Cell[str | None] = Cell(None)
         """Why the last asking gave nothing; None while it gives something, or cannot."""
         self.lacks: Cell[tuple[Reason, ...]] = Cell(())
         """What this kubelet cannot tell, by its last answers."""
+
+    def look_for_places(self) -> None:
+        """Ask soon what could be given, as there are devices whose places are not known. Returns at once."""
+        self._unplaced.set()
 
     async def run(self) -> Never:
         """Ask again and again, when it is calm, never more often than the least pause allows.
@@ -77,8 +86,19 @@ class PodResources:
         """
         while True:
             await self._calm()
-            self._say(problem := await self._problem_of_asking())
-            await asyncio.sleep(self._pause_seconds if problem is None else LEAST_PAUSE_SECONDS)
+            self._say(problem := await self._problem_of(self._ask))
+            pause = self._pause_seconds if problem is None else LEAST_PAUSE_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._answer_for_places()
+
+    async def _answer_for_places(self) -> Never:
+        while True:
+            await self._unplaced.wait()
+            self._unplaced.clear()
+            # What goes wrong here goes wrong with the next whole question, too, and is told there.
+            await self._problem_of(self._ask_for_places)
+            await asyncio.sleep(PLACES_PAUSE_SECONDS)
 
     async def _calm(self) -> None:
         loop = asyncio.get_running_loop()
@@ -87,10 +107,10 @@ class PodResources:
             await asyncio.sleep(CALM_POLL_SECONDS)
             since = loop.time() if self._busy() else since
 
-    async def _problem_of_asking(self) -> str | None:
+    async def _problem_of(self, ask: Callable[[], Awaitable[str | None]]) -> str | None:
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                return await self._ask()
+                return await ask()
         except TimeoutError:
             return f"the kubelet did not answer within {self._deadline_seconds:g} s"
         except GRPCError as error:
@@ -114,6 +134,14 @@ class PodResources:
             return "the kubelet lists no pod at all: it has just started"
         allocatable = None if isinstance(can_give, Reason) else can_give
         self.latest.set(NodeHoldings(containers=containers, allocatable=allocatable))
+        return None
+
+    async def _ask_for_places(self) -> str | None:
+        async with Channel(path=str(self._socket), codec=self._codec) as channel:
+            can_give = await _allocatable(PodResourcesListerStub(channel))
+        if not isinstance(can_give, Reason):
+            containers = self.latest.value.containers if self.latest.value else ()
+            self.latest.set(NodeHoldings(containers=containers, allocatable=can_give))
         return None
 
     def _say(self, problem: str | None) -> None:

@@ -6,7 +6,7 @@ It must hold no decision.
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Never
+from typing import Any, Final, Never
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -19,7 +19,7 @@ from railside_agent.device_dirs import DeviceDirectories
 from railside_agent.device_nodes import DeviceNodes
 from railside_agent.holders import Checkpoint
 from railside_agent.offering import Offering
-from railside_agent.outlook import Outlook, Sight
+from railside_agent.outlook import Outlook
 from railside_agent.plugin import DevicePlugin, Starts
 from railside_agent.pod_resources import NodeHoldings
 from railside_agent.pool_rules import PoolRules
@@ -28,12 +28,13 @@ from railside_agent.recorder import Recorder
 from railside_agent.registration import Registrar
 from railside_agent.rules import BindingTime
 from railside_agent.seats import Offer, wants_registration
+from railside_agent.sight import Sight
 from railside_agent.start_decision import StartDecision
 from railside_agent.starts import ContainerStarts
 from railside_agent.state_file import StateFile
-from railside_agent.status import PoolView
 from railside_agent.teller import Teller
 from railside_agent.tidings import Tiding, of_cross_check, of_deal, of_health, of_mode, of_restart, of_start
+from railside_agent.view import PoolView
 from railside_proto.pool import Binding
 from railside_proto.reasons import Reason
 from railside_runtime.cell import Cell, until_any_changes
@@ -121,6 +122,16 @@ class PoolAgent:
     def busy(self) -> bool:
         """Whether a call of the kubelet about a container is under way."""
         return self._plugin.busy
+
+    @property
+    def heard(self) -> Cell[float | None]:
+        """When the kubelet opened the list that it follows: each of its runs opens one."""
+        return self._outlook.heard
+
+    @property
+    def sources(self) -> tuple[Cell[Any], ...]:
+        """What ``view`` rests on, beside the machine and the node."""
+        return (self._offering.offer, self._registrar.state)
 
     async def run(self) -> Never:
         """Serve until cancelled."""

@@ -21,7 +21,7 @@ from structlog.typing import FilteringBoundLogger
 from railside_agent.folder_watch import FolderWatch
 from railside_agent.plugin import OPTIONS, DevicePlugin
 from railside_agent.plugin_server import serving
-from railside_agent.status import NOT_TRIED, RegistrationState
+from railside_agent.view import NOT_TRIED, RegistrationState
 from railside_proto.names import DEVICE_PLUGIN_API, DEVICE_PLUGINS, KUBELET_SOCKET
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationStub

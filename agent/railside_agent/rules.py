@@ -8,8 +8,6 @@ AdvertiseTopology = Literal["auto", "always", "never"]
 BindingTime = Literal["start", "allocate"]
 """When a container's HCAs are chosen: at each start, or once and for good when its seats are dealt."""
 
-TopologyPolicy = Literal["none", "best-effort", "restricted", "single-numa-node"]
-
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How the operator wants it."""

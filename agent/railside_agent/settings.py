@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from railside_agent.mode import Configured
 from railside_agent.pool_settings import EXAMPLE, POOLS_ALLOWED, PoolSettings, Shares, overlap, pools_problem
+from railside_agent.publication import Publish
 from railside_agent.rules import AdvertiseTopology, BindingTime
 from railside_proto.names import (
     AGENT_ENVIRONMENT,
@@ -20,6 +21,10 @@ from railside_proto.names import (
 from railside_runtime.log_options import Format, Level
 from railside_runtime.setting_kinds import Folder, Megabytes, Milliseconds, Port, Prefix, Resources, Seconds
 from railside_runtime.settings import KnownSettings, ListForm, SettingsError
+
+_KubeletCa = Annotated[
+    str, Meta(pattern=r"\A(/[^\0\n]*|insecure)?\Z", description="an absolute path, insecure, or empty")
+]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,6 +42,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     )
     node_name: Annotated[str, Meta(title="name of the own Node, to read its label and its pods")] = ""
     kubeconfig: Annotated[str, Meta(title="kubeconfig file; empty for the pod's service account")] = ""
+    pod_uid: Annotated[str, Meta(title="UID of the agent's own pod, which its record names")] = ""
+    publish: Annotated[
+        Publish, Meta(title="whether the node's record is published; auto: where nodeName is set")
+    ] = "auto"
+    kubelet_ca: Annotated[
+        _KubeletCa,
+        Meta(title="file of who signed the kubelet's certificate; empty: the cluster; insecure: do not check"),
+    ] = ""
     mode: Annotated[
         Configured, Meta(title=f"where the mode comes from: the node's label {MODE_LABEL}, or fixed here")
     ] = "label"
@@ -100,10 +113,10 @@ AGENT_SETTINGS: Final = KnownSettings(
 
 def refuse_unusable(settings: Settings) -> None:
     """Raises SettingsError for what can be printed but not run."""
-    by_label = [pool.resource for pool in settings.pools if (pool.mode or settings.mode) == "label"]
-    if by_label and not settings.node_name:
-        raise SettingsError(
-            f"nodeName is not set, so the label {MODE_LABEL} cannot be read;"
-            f" set {AGENT_SETTINGS.variable('nodeName')} to the node's name (spec.nodeName of the pod),"
-            " or set mode"
-        )
+    if settings.node_name:
+        return
+    told = f"set {AGENT_SETTINGS.variable('nodeName')} to the node's name (spec.nodeName of the pod), or set"
+    if any((pool.mode or settings.mode) == "label" for pool in settings.pools):
+        raise SettingsError(f"nodeName is not set, so the label {MODE_LABEL} cannot be read; {told} mode")
+    if settings.publish == "always":
+        raise SettingsError(f"nodeName is not set, so there is no node to publish a record of; {told} publish")

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from railside_agent.holders import Checkpoint, Entry, HeldId
-from railside_agent.rules import TopologyPolicy
 from railside_agent.seat_names import node_of, zone_of
 from railside_proto.machine import Machine, PciAddress
 from railside_proto.pool import Binding, Mode
+from railside_proto.record import TopologyPolicy
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Remembers on disk what must outlive the agent: the mode in force, and which ids the kubelet was shown.
+"""Remembers on disk what must outlive the agent: mode and policy in force, and which ids the kubelet was shown.
 
 What is held stands in the kubelet's checkpoint, and what is bound lies with the containers' directories; here is a
 copy of it, for containers that run on though their directory was lost. It must not decide anything. All of it
@@ -20,6 +20,7 @@ from railside_agent.whole_files import read_whole
 from railside_proto.decoding import UNDECODABLE
 from railside_proto.names import STATE_DIR
 from railside_proto.pool import Binding, Mode, Pool
+from railside_proto.record import TopologyPolicy
 
 _VERSION: Final = 2
 _FIRST_VERSION: Final = 1
@@ -30,6 +31,8 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """What the file tells."""
 
     mode: Mode | None = None
+    policy: TopologyPolicy | None = None
+    """The kubelet's, as it told it last: the first list needs it before anybody can be asked."""
     books: Books = Books()
     bindings: tuple[Binding, ...] = ()
     """Of an earlier boot, too: a pod that lives over it starts on the HCAs that it had, by whatever names."""
@@ -52,6 +55,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seats: tuple[_Seat, ...]
     mode: Mode | None = None
     hinted: bool | None = None
+    policy: TopologyPolicy | None = None
     bindings: tuple[Binding, ...] = ()
 
 
@@ -119,7 +123,8 @@ def _understood(file: _File) -> Remembered:
         raise ValueError("a binding has not one HCA for each seat")
     listed = tuple(Listed(id=one.seat, numa_nodes=one.numa_nodes, held=one.held) for one in file.seats)
     hinted = any(one.numa_nodes for one in listed) if file.version == _FIRST_VERSION else file.hinted
-    return Remembered(mode=file.mode, books=Books(hinted=hinted, listed=listed), bindings=file.bindings)
+    books = Books(hinted=hinted, listed=listed)
+    return Remembered(mode=file.mode, policy=file.policy, books=books, bindings=file.bindings)
 
 
 def _text(remembered: Remembered) -> bytes:
@@ -129,6 +134,7 @@ def _text(remembered: Remembered) -> bytes:
         seats=seats,
         mode=remembered.mode,
         hinted=remembered.books.hinted,
+        policy=remembered.policy,
         bindings=remembered.bindings,
     )
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"

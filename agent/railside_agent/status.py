@@ -1,66 +1,22 @@
-"""What /readyz and /status answer: the agent's present view, put together from its parts.
-
-It must not change any of them.
-"""
+"""What /readyz and /status answer, by the agent's present view. It must not change anything."""
 
 from typing import Final
 
 import msgspec
 
-from railside_agent.mode import ModeDecision, NodeFacts
-from railside_agent.pod_resources import Allocatable, NodeHoldings
+from railside_agent.configz import lack_of
+from railside_agent.mode import ModeDecision
+from railside_agent.own_node import NodeFacts
+from railside_agent.pod_resources import Allocatable
 from railside_agent.pods import Pods
-from railside_agent.seats import Offer, OfferedSeat
+from railside_agent.publication import Publication, hindrance
+from railside_agent.seats import OfferedSeat
 from railside_agent.usage import Usage
+from railside_agent.view import PoolView, RegistrationState, View
 from railside_proto.machine import Hca, Machine, PciAddress
 from railside_proto.pool import Binding, Pair, Pool
 from railside_proto.reasons import Code, Reason, reason
-
-
-class RegistrationState(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the kubelet took a plugin, a sentence about it, and whether the kubelet listens to its list."""
-
-    registered: bool
-    detail: str
-    streams: int = 0
-
-
-NOT_TRIED: Final = RegistrationState(registered=False, detail="not registered: there is nothing to offer yet")
-
-
-class PoolView(msgspec.Struct, frozen=True, kw_only=True):
-    """One pool's parts at one moment."""
-
-    pool: Pool
-    mode: ModeDecision
-    offer: Offer
-    registration: RegistrationState
-    bindings: tuple[Binding, ...] = ()
-    wanted: bool = False
-    """Whether the kubelet should know this pool."""
-    lacks: tuple[Reason, ...] = ()
-    """What the kubelet does not ask of this pool."""
-
-
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's parts at one moment."""
-
-    version: str
-    pools: tuple[PoolView, ...]
-    machine: Machine | None
-    look_problem: str | None = None
-    """Why the last look at the machine failed."""
-    checkpoint_problem: str | None = None
-    """Why the kubelet's checkpoint cannot be used."""
-    node: NodeFacts = NodeFacts()
-    pods: Pods = Pods()
-    sources: dict[str, str] = {}
-    """Who tells of changes, and whether they can."""
-    holdings: NodeHoldings | None = None
-    """What the kubelet itself said last of who holds what."""
-    lacks: tuple[Reason, ...] = ()
-    """What the kubelet cannot tell."""
-
+from railside_proto.record import KubeletFacts
 
 _NO_DEVICE: Final = {Code.NO_DRIVER, Code.NO_RDMA_DEVICE}
 """Of functions that have no RDMA device."""
@@ -140,6 +96,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Healthy devices by resource and NUMA node, as the kubelet counts them."""
     kubelet_lacks: tuple[Reason, ...]
     """What this kubelet, older than most, does not tell or ask, and what follows."""
+    kubelet: KubeletFacts
+    """How it admits pods, by its own word."""
+    record: Publication
+    """What became of the node's record."""
     machine: Machine | None
 
 
@@ -149,7 +109,8 @@ def not_ready(view: View) -> tuple[str, ...]:
         return (f"the machine could not be looked at: {view.look_problem}",)
     if view.machine is None:
         return ("the machine has not been looked at yet",)
-    return tuple(problem for pool in view.pools if (problem := _pool_problem(pool)))
+    problems = (*map(_pool_problem, view.pools), hindrance(view.publication))
+    return tuple(one for one in problems if one is not None)
 
 
 def nothing_found(machine: Machine) -> Reason | None:
@@ -184,13 +145,16 @@ def status(view: View) -> Status:
         sources=view.sources,
         kubelet_allocatable=view.holdings.allocatable if view.holdings else None,
         kubelet_lacks=kubelet_lacks(view),
+        kubelet=view.kubelet,
+        record=view.publication,
         machine=view.machine,
     )
 
 
 def kubelet_lacks(view: View) -> tuple[Reason, ...]:
     """What this kubelet lacks, each once: pools have one and the same."""
-    return tuple(dict.fromkeys((*view.lacks, *(one for pool in view.pools for one in pool.lacks))))
+    of_pools = (one for pool in view.pools for one in pool.lacks)
+    return tuple(dict.fromkeys((*view.lacks, *lack_of(view.kubelet), *of_pools)))
 
 
 def _pool_problem(pool: PoolView) -> str | None:

@@ -5,20 +5,18 @@ It must not decide anything; while the API server is away the state stays as it 
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Never, TypeVar
+from typing import Never, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
 from railside_extender.cluster import Cluster
 from railside_extender.objects import NodeObject, RecordObject, node_facts, read_record
 from railside_extender.pod_facts import PodObject, pod_facts
-from railside_proto.names import RECORD_GROUP, RECORD_PLURAL, RECORD_VERSION
+from railside_proto.names import RECORDS
 from railside_runtime.cell import Cell
 from railside_runtime.reflector import Api, Pace, Reflector
 
 T = TypeVar("T", NodeObject, RecordObject)
-
-RECORDS: Final = f"/apis/{RECORD_GROUP}/{RECORD_VERSION}/{RECORD_PLURAL}"
 
 
 class Watches:

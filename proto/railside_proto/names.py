@@ -41,6 +41,10 @@ RECORD_PLURAL: Final = "rdmanodes"
 RECORD_KIND: Final = "RDMANode"
 """The object in which an agent publishes its node's record, under the node's name."""
 
+RECORD_API: Final = f"{RECORD_GROUP}/{RECORD_VERSION}"
+RECORDS: Final = f"/apis/{RECORD_API}/{RECORD_PLURAL}"
+"""Where the API server keeps them."""
+
 AGENT_APP: Final = "railside-agent"
 """The agent's pods, by the label app.kubernetes.io/name."""
 
@@ -52,6 +56,9 @@ DEVICE_PLUGINS: Final = "device-plugins"
 
 POD_RESOURCES: Final = "pod-resources"
 """The folder below the kubelet's with the socket on which it tells who holds what."""
+
+KUBELET_PORT: Final = 10250
+"""Where a kubelet answers over HTTPS, unless its Node says otherwise."""
 
 KUBELET_SOCKET: Final = "kubelet.sock"
 DEVICE_PLUGIN_API: Final = "v1beta1"
@@ -99,7 +106,13 @@ STATIC_POD_UID: Final = "kubernetes.io/config.hash"
 """Annotations of a static pod's mirror: both hold the UID by which the kubelet itself knows the pod."""
 
 AGENT_COMPONENT: Final = "railside-agent"
-"""Who reports the agent's Events."""
+"""Who reports the agent's Events, and whose fields those of a node's record are."""
+
+SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where a pod finds its token, and the certificate of the cluster's authority."""
+
+BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+"""Another one at each boot, and the same in each container; the kubelet tells it as the Node's bootID."""
 
 NCCL_CONFIG_FILE: Final = "nccl.conf"
 NCCL_CONFIG_VARIABLE: Final = "NCCL_CONF_FILE"

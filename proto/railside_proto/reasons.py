@@ -54,6 +54,7 @@ class Code(enum.StrEnum):
     HOLDERS_NOT_TOLD = "HoldersNotTold"
     ALLOCATABLE_NOT_TOLD = "AllocatableNotTold"
     PREFERENCE_NOT_ASKED = "PreferenceNotAsked"
+    KUBELET_CONFIG_NOT_TOLD = "KubeletConfigNotTold"
     LOOK_FAILED = "LookFailed"
     DEVICE_DIRECTORY_FAILED = "DeviceDirectoryFailed"
     NO_MODE_LABEL = "NoModeLabel"
@@ -239,6 +240,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.PREFERENCE_NOT_ASKED: (
         "this kubelet deals seats of its own choice and never asks which, so wide pods find fewer whole zones",
         "do nothing: which HCA a container gets is decided at its start; Kubernetes 1.19 and later ask",
+    ),
+    Code.KUBELET_CONFIG_NOT_TOLD: (
+        "how this kubelet admits pods is not known: {detail}",
+        "do nothing where pods are not placed by the extender; else see docs/record.md, the kubelet's policy",
     ),
     Code.DEALT_WHILE_HELD: (
         "the kubelet dealt seat {seat} anew while pod {pod} still has it",

@@ -1,7 +1,8 @@
 """The record of one node: what its agent publishes as an RDMANode, and what the extender decides on.
 
-It answers for the shape of the object's status, as JSON has it. It must not decide anything, nor hold a time: the
-record is written when something changed, and whether its agent is alive is the agent pod's affair.
+It answers for the shape of the object's status, as JSON has it: what is as by default is left out there. It must
+not decide anything, nor hold a time: the record is written when something changed, and whether its agent is alive
+is the agent pod's affair.
 """
 
 import enum
@@ -44,7 +45,7 @@ class Source(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class KubeletFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class KubeletFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How the kubelet admits pods; every field is None where nobody told."""
 
     source: Source = Source.UNKNOWN
@@ -59,11 +60,11 @@ class KubeletFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     memory_policy: str | None = None
 
 
-class PoolRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PoolRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One resource that the agent offers."""
 
     resource: str
-    mode: Mode | None
+    mode: Mode | None = None
     """None: nobody chose one, and nothing new is offered."""
     share: int
     """How many containers one HCA may serve."""
@@ -76,7 +77,7 @@ class PoolRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many more containers can be served."""
 
 
-class Count(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Count(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How many ids of a resource the kubelet counts on one set of NUMA nodes."""
 
     resource: str
@@ -89,7 +90,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Well, and in nobody's hands: by these it says where there is room."""
 
 
-class NumaRecord(NumaNode, frozen=True, kw_only=True, rename="camel"):
+class NumaRecord(NumaNode, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One NUMA node with CPUs."""
 
     allocatable_cpus: int | None = None
@@ -105,24 +106,26 @@ class DeviceKind(enum.StrEnum):
     GPU = "gpu"
 
 
-class DeviceRecord(Function, frozen=True, kw_only=True, rename="camel"):
+class DeviceRecord(Function, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An HCA that is offered, or a GPU; ``path`` and ``numa_node`` say where it sits."""
 
     kind: DeviceKind
+    numa_node: int | None = None
     resource: str = ""
     """Empty for a GPU that no plugin offers."""
     name: str = ""
+    """As the kernel calls an HCA now, and the kubelet's GPU plugin a GPU: by its UUID."""
     kubelet_numa_nodes: tuple[int, ...] = ()
     """Where the kubelet believes it to be, which may be elsewhere than it sits."""
     free: int
-    """How many more containers may have it."""
+    """How many more containers may have it; 0 for a GPU that its plugin does not call healthy."""
     held: int
-    """How many containers have it."""
+    """How many containers have it; those that share a seat count once."""
     reason: Code | None = None
     """Why it must not come into new hands; None for one that is well."""
 
 
-class PairRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PairRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A GPU of a container, the HCA that serves it, and how far that is."""
 
     gpu: PciAddress
@@ -136,16 +139,19 @@ class PairRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return PathClass[self.path]
 
 
-class HolderRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class HolderRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What one container holds."""
 
     pod: str
-    """The pod's UID."""
+    """The pod's UID as the API server has it, as far as that is known."""
     container: str
-    held: tuple[Count, ...]
+    """Empty for all containers that the kubelet has forgotten, and that run on."""
+    held: tuple[Count, ...] = ()
     """By resource and NUMA nodes: ``listed`` and ``held`` are how many it holds, ``free`` is 0."""
     hcas: tuple[PciAddress, ...] = ()
     """Those that its seats mean; empty before its first start."""
+    gpus: tuple[PciAddress, ...] = ()
+    """Those that its ids and claims can be joined with."""
     pairs: tuple[PairRecord, ...] = ()
 
 
@@ -158,7 +164,7 @@ class PodHolding(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     """As in HolderRecord."""
 
 
-class ExcludedRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ExcludedRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An RDMA device that is not offered."""
 
     name: str
@@ -166,7 +172,7 @@ class ExcludedRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sentence: str
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The status of an RDMANode. All lists are sorted by their keys."""
 
     node_uid: str

@@ -78,6 +78,11 @@ def kubeconfig(agent: InstalledAgent, tmp_path: Path) -> str:
 
 def kubeconfig_of(cluster: Cluster, folder: Path, account: str) -> str:
     token = cluster.kubectl("create", "token", account, "-n", NAMESPACE).strip()
+    return str(kubeconfig_with(cluster, folder / f"{account}.kubeconfig", token))
+
+
+def kubeconfig_with(cluster: Cluster, target: Path, token: str) -> Path:
+    """Whoever has that token, seen from outside of a pod."""
     content = {
         "current-context": "c",
         "clusters": [
@@ -92,9 +97,8 @@ def kubeconfig_of(cluster: Cluster, folder: Path, account: str) -> str:
         "users": [{"name": "c", "user": {"token": token}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
     }
-    target = folder / f"{account}.kubeconfig"
     target.write_text(json.dumps(content))
-    return str(target)
+    return target
 
 
 @asynccontextmanager

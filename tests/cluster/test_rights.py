@@ -33,6 +33,10 @@ RIGHTS: set[Right] = {
     ("", "pods", "watch"),
     ("", "events", "create"),
     ("", "events", "patch"),
+    ("", "nodes/configz", "get"),
+    ("railside.dev", "rdmanodes", "create"),
+    ("railside.dev", "rdmanodes", "patch"),
+    ("railside.dev", "rdmanodes/status", "patch"),
 }
 
 
@@ -61,8 +65,8 @@ def rights(kubectl: Kubectl, account: str) -> set[Right]:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_agent_may_look_at_nodes_and_pods_and_tell_events(kubectl: Kubectl) -> None:
-    """Beyond what every service account may do, the API server grants six rights, in every namespace alike."""
+def test_the_agent_may_look_at_nodes_and_pods_and_tell_of_them(kubectl: Kubectl) -> None:
+    """Beyond what every service account may do, the API server grants ten rights, in every namespace alike."""
     assert rights(kubectl, ACCOUNT) - rights(kubectl, NOBODY) == RIGHTS
 
 

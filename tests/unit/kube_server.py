@@ -1,4 +1,4 @@
-"""A small API server for tests: it lists, pages, watches and takes Events, and fails in every way asked for.
+"""A small API server for tests: it lists, pages, watches, takes what is made or applied, and fails as asked for.
 
 It keeps Kubernetes' rules as far as a reflector leans on them. It must not import the product.
 """
@@ -6,7 +6,7 @@ It keeps Kubernetes' rules as far as a reflector leans on them. It must not impo
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -40,6 +40,8 @@ class FakeApiServer:
         """Open watches in which nothing will ever be said."""
         self.stutter = False
         """Say everything in a watch twice, and the line before once more."""
+        self.unknown: set[str] = set()
+        """Paths of kinds that nobody has defined."""
         self.page = 0
         """More than this many objects never come in one page; 0: as many as are asked for."""
         self.garbage = False
@@ -157,6 +159,12 @@ class FakeApiServer:
                 await self._changed.wait()
         return found()
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return as soon as it holds: it is looked at with each request and each change."""
+        async with asyncio.timeout(20):
+            while not holds():
+                await self._changed.wait()
+
     def _note(self, kind: str, path: str, what: Object) -> None:
         self._history.append((self._version, path, kind, what))
         self._wake()
@@ -190,11 +198,25 @@ class FakeApiServer:
         return web.json_response(made, status=201)
 
     async def _change(self, request: web.Request) -> web.Response:
+        if request.content_type == "application/apply-patch+yaml":
+            return await self._apply(request)
         path, _, name = request.path.rpartition("/")
         if name not in self.objects.get(path, {}):
             return _status(404, "not found")
         kept = {key: value for key, value in self.objects[path][name].items() if key != "metadata"}
         return web.json_response(self.put(path, name, **(kept | await request.json())))
+
+    async def _apply(self, request: web.Request) -> web.Response:
+        """Server-side apply by the only writer that there is: what was applied before is replaced."""
+        body = await request.json(loads=json.loads)
+        path, _, name = request.path.removesuffix("/status").rpartition("/")
+        there = self.objects.get(path, {}).get(name)
+        if path in self.unknown or (there is None and request.path.endswith("/status")):
+            return _status(404, "the server could not find the requested resource")
+        kept = {key: value for key, value in (there or {}).items() if key != "metadata"}
+        metadata = body["metadata"] if there is None or "status" not in body else there["metadata"]
+        added = {key: value for key, value in body.items() if key != "metadata"}
+        return web.json_response(self.put(path, name, metadata, **(kept | added)))
 
     async def _list(self, request: web.Request) -> web.Response:
         limit = min(int(request.query["limit"]), self.page or 1000)

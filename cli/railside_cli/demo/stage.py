@@ -67,6 +67,8 @@ class Stage:
             listen_port=0,
             node_name=NODE,
             kubeconfig=str(kubeconfig),
+            # Nobody would read it.
+            publish="never",
             shares_per_hca=SHARES,
             recovery_seconds=RECOVERY_SECONDS,
             resync_seconds=1,

@@ -11,9 +11,8 @@ from railside_extender.decider import Decider, Policy
 from railside_extender.explanation import Explanation, explain
 from railside_extender.objects import NodeObject, RecordObject, node_facts, read_record
 from railside_extender.pod_facts import PodObject, pod_facts
-from railside_extender.watches import RECORDS
 from railside_proto.decoding import UNDECODABLE
-from railside_proto.names import CONFLICTING_RESOURCES, RESOURCE
+from railside_proto.names import CONFLICTING_RESOURCES, RECORDS, RESOURCE
 from railside_runtime.kube import KubeApi
 from railside_runtime.kube_error import NOT_FOUND, KubeError
 

@@ -14,8 +14,8 @@ from railside_agent.discovery import discover
 from railside_agent.flight_log import Began, Note, read
 from railside_agent.flight_ring import recorded
 from railside_agent.inventory import Inventory, Look
-from railside_agent.mode import NodeFacts
-from railside_agent.outlook import Outlook, Sight
+from railside_agent.outlook import Outlook
+from railside_agent.own_node import NodeFacts
 from railside_agent.pod_resources import Allocatable, ClaimedDevice, ContainerHolding, NodeHoldings
 from railside_agent.pods import Pod, Pods
 from railside_agent.pool_rules import pool_rules
@@ -24,6 +24,7 @@ from railside_agent.raw_machine import RawMachine, RawPortState, RawRdmaDevice
 from railside_agent.recorder import Recorder
 from railside_agent.replay import Replayed, replay
 from railside_agent.settings import Settings
+from railside_agent.sight import Sight
 from railside_agent.start_decision import Call, StartDecision
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.names import RECORDER_DIR, RESOURCE

@@ -14,7 +14,7 @@ from tests.unit.running import free_port
 
 from railside_agent.app import Agent
 from railside_agent.settings import Settings
-from railside_agent.status import View
+from railside_agent.view import View
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT
 from railside_sim.ages import KUBELET_1_34, Age
 from railside_sim.kubelet import EmbeddedKubelet

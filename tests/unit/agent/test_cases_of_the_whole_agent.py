@@ -9,7 +9,7 @@ import msgspec
 from tests.unit.agent.living_node import LivingNode, device_nodes
 
 from railside_agent.container_edits import ALLOCATIONS
-from railside_agent.status import View
+from railside_agent.view import View
 from railside_proto.names import RUN_DIR, STATE_DIR
 from railside_proto.reasons import Code
 from railside_sim.pods import Pending, PodRequest

@@ -35,6 +35,7 @@ from railside_proto.machine import DeviceNode, PathClass, PciAddress
 from railside_proto.names import RESOURCE
 from railside_proto.pool import Binding, Mode, Pair
 from railside_proto.reasons import Code, reason
+from railside_proto.record import TopologyPolicy
 
 _BEGAN = Began(version="1", topology=TopologySource.FILE, pools=tuple(pool_rules(Settings())), at="t", dropped=3)
 _STATES = (RawPortState(name="1", state="4: ACTIVE", lid="0x1a"),)
@@ -56,7 +57,7 @@ _SITUATION = Situation(
     ended=frozenset({"u2"}),
     in_flight=frozenset({"n0-s1"}),
     claimed_gpus=frozenset({PciAddress("0000:29:00.0")}),
-    policy="restricted",
+    policy=TopologyPolicy.RESTRICTED,
     heard_since=1.5,
     now=1234.567890123,
 )

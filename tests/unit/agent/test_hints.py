@@ -4,9 +4,10 @@ from tests.unit.builders import hca
 
 from railside_agent.hints import is_hinted, wants_hints
 from railside_agent.holders import HeldId
-from railside_agent.rules import AdvertiseTopology, TopologyPolicy
+from railside_agent.rules import AdvertiseTopology
 from railside_proto.machine import Hca
 from railside_proto.pool import Mode
+from railside_proto.record import TopologyPolicy
 
 _PLACED = (hca(1), hca(2, None))
 _PLACELESS = (hca(1, None),)
@@ -46,15 +47,15 @@ def test_hints_are_as_what_is_held_was_dealt(
     ("setting", "mode", "policy", "expected"),
     [
         pytest.param("auto", Mode.IB_SHARED, None, True, id="policy-unknown"),
-        pytest.param("auto", Mode.IB_SHARED, "best-effort", True, id="best-effort"),
-        pytest.param("auto", Mode.IB_SHARED, "single-numa-node", True, id="single-numa-node"),
-        pytest.param("auto", Mode.IB_SHARED, "restricted", True, id="restricted"),
-        pytest.param("auto", Mode.IB_SHARED_MULTI, "restricted", False, id="restricted-and-shared"),
-        pytest.param("auto", Mode.IB_SHARED_MULTI, "best-effort", True, id="best-effort-and-shared"),
-        pytest.param("auto", None, "restricted", True, id="restricted-without-a-mode"),
-        pytest.param("auto", Mode.IB_SHARED, "none", False, id="none"),
-        pytest.param("always", Mode.IB_SHARED, "none", True, id="always"),
-        pytest.param("never", Mode.IB_SHARED, "best-effort", False, id="never"),
+        pytest.param("auto", Mode.IB_SHARED, TopologyPolicy.BEST_EFFORT, True, id="best-effort"),
+        pytest.param("auto", Mode.IB_SHARED, TopologyPolicy.SINGLE_NUMA_NODE, True, id="single-numa-node"),
+        pytest.param("auto", Mode.IB_SHARED, TopologyPolicy.RESTRICTED, True, id="restricted"),
+        pytest.param("auto", Mode.IB_SHARED_MULTI, TopologyPolicy.RESTRICTED, False, id="restricted-and-shared"),
+        pytest.param("auto", Mode.IB_SHARED_MULTI, TopologyPolicy.BEST_EFFORT, True, id="best-effort-and-shared"),
+        pytest.param("auto", None, TopologyPolicy.RESTRICTED, True, id="restricted-without-a-mode"),
+        pytest.param("auto", Mode.IB_SHARED, TopologyPolicy.NONE, False, id="none"),
+        pytest.param("always", Mode.IB_SHARED, TopologyPolicy.NONE, True, id="always"),
+        pytest.param("never", Mode.IB_SHARED, TopologyPolicy.BEST_EFFORT, False, id="never"),
     ],
 )
 def test_where_hints_help(

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.unit.agent.situations import entry, held
 
-from railside_agent.holders import Checkpoint, Entry, matching, read_checkpoint
+from railside_agent.holders import Checkpoint, Entry, read_checkpoint
 from railside_proto.names import RESOURCE
 
 
@@ -110,15 +110,6 @@ def test_init_and_main_containers_hold_an_id_once() -> None:
     """An id of two entries is held once, at all the nodes that were recorded for it."""
     entries = (_entry(held("a", 0)), _entry(held("a", 1), held("b"), container="init"))
     assert Checkpoint(entries=entries).held(RESOURCE) == {"a": held("a", 0, 1), "b": held("b")}
-
-
-@pytest.mark.parametrize(
-    ("resource", "expected"),
-    [("nvidia.com/gpu", True), ("nvidia.com/mig-1g.5gb", True), ("nvidia.com/gpu.shared", False), ("x", False)],
-)
-def test_patterns_of_resources(resource: str, expected: object) -> None:
-    """A star stands for the rest of a name, and nothing else matches by chance."""
-    assert expected == matching(resource, ("nvidia.com/gpu", "nvidia.com/mig-*"))
 
 
 def test_nesting_without_end_is_nonsense() -> None:

@@ -1,17 +1,7 @@
-import msgspec
 import pytest
 
-from railside_agent.mode import (
-    Configured,
-    ModeDecision,
-    Node,
-    NodeFacts,
-    NotSeen,
-    Source,
-    decide_mode,
-    node_facts,
-)
-from railside_proto.names import INSTANCE_TYPE_LABEL, MODE_LABEL
+from railside_agent.mode import Configured, ModeDecision, NotSeen, Source, decide_mode
+from railside_proto.names import MODE_LABEL
 from railside_proto.pool import Mode
 from railside_proto.reasons import Code
 
@@ -75,46 +65,3 @@ def test_a_reason_says_what_becomes_of_the_node(decision: ModeDecision, sentence
     """The sentence names the label, what is wrong with it, and what holds instead (B-DP-61)."""
     assert decision.reason is not None
     assert sentence == decision.reason.sentence
-
-
-def _node(name: str = "n1", uid: str = "u1", **labels: str) -> Node:
-    return msgspec.convert({"metadata": {"name": name, "uid": uid, "labels": labels}}, Node)
-
-
-_LABELLED = _node(**{MODE_LABEL: "ib-shared", INSTANCE_TYPE_LABEL: "ecs.hpcpni3.45xlarge", "other": "x"})
-_KNOWN = NodeFacts(seen=True, uid="u1", mode_label="ib-shared", instance_type="ecs.hpcpni3.45xlarge", problem=None)
-
-
-def test_a_node_is_read() -> None:
-    """UID, mode label and machine type come from the Node, and nothing is wrong."""
-    assert node_facts([_LABELLED], "n1", None, before=NodeFacts()) == _KNOWN
-
-
-def test_a_node_without_labels_is_seen() -> None:
-    """A node that has no label at all is seen, and has no mode."""
-    bare = msgspec.convert({"metadata": {"name": "n1", "uid": "u1"}}, Node)
-    facts = node_facts([bare], "n1", None, before=NodeFacts())
-    assert (facts.seen, facts.label) == (True, None)
-
-
-def test_another_node_is_not_ours() -> None:
-    """A server that does not honour the selector does not give us another node's label."""
-    facts = node_facts([_node("n2", "u2", **{MODE_LABEL: "ib-shared"})], "n1", None, before=NodeFacts())
-    assert facts.label == NotSeen(detail="the API server knows no node n1")
-
-
-def test_a_problem_leaves_what_was_seen() -> None:
-    """While the API server is away the label stays as it was, with the problem beside it."""
-    facts = node_facts([_LABELLED], "n1", "nobody there", before=_KNOWN)
-    assert (facts.label, facts.problem) == ("ib-shared", "nobody there")
-
-
-def test_a_node_that_is_deleted_keeps_its_label() -> None:
-    """A Node object that is gone is being made anew by its kubelet: the last label holds meanwhile."""
-    facts = node_facts([], "n1", None, before=_KNOWN)
-    assert (facts.label, facts.problem) == ("ib-shared", "the API server knows no node n1")
-
-
-def test_before_the_first_answer_nothing_is_seen() -> None:
-    """At the start the label is not known, which is not the same as a node without one."""
-    assert NodeFacts().label == NotSeen(detail="the API server has not answered yet")

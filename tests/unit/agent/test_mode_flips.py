@@ -13,14 +13,14 @@ from railside_agent.container_edits import Style
 from railside_agent.event_book import Saying
 from railside_agent.flight_log import Began
 from railside_agent.inventory import Inventory, Look
-from railside_agent.mode import NodeFacts
-from railside_agent.outlook import Sight
+from railside_agent.own_node import NodeFacts
 from railside_agent.pods import Pods
 from railside_agent.pool_agent import PoolAgent, PoolPlan
 from railside_agent.pool_rules import pool_rules
 from railside_agent.raw_machine import RawMachine
 from railside_agent.recorder import Recorder
 from railside_agent.settings import Settings
+from railside_agent.sight import Sight
 from railside_agent.teller import Teller
 from railside_agent.virtual_topology import TopologySource
 from railside_proto.names import DEVICE_PLUGINS

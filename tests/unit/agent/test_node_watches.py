@@ -7,9 +7,10 @@ from tests.unit.builders import LogLines
 from tests.unit.kube_server import FakeApiServer
 from tests.unit.running import running
 
-from railside_agent.mode import NodeFacts, NotSeen
+from railside_agent.mode import NotSeen
 from railside_agent.node_label import NodeLabel
 from railside_agent.node_pods import NodePods
+from railside_agent.own_node import NodeFacts
 from railside_proto.names import MODE_LABEL
 from railside_runtime.kube import KubeApi
 from railside_runtime.reflector import Pace

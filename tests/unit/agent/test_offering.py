@@ -22,9 +22,10 @@ from railside_agent.flight_log import Began
 from railside_agent.holders import Checkpoint
 from railside_agent.housekeeping import RETRY_SECONDS, TwoLooks
 from railside_agent.inventory import Inventory, Look
-from railside_agent.mode import Configured, NodeFacts
+from railside_agent.mode import Configured
 from railside_agent.offering import Offering
-from railside_agent.outlook import Clock, Outlook, Sight
+from railside_agent.outlook import Outlook
+from railside_agent.own_node import NodeFacts
 from railside_agent.pod_resources import ClaimedDevice, ContainerHolding, NodeHoldings
 from railside_agent.pods import Pod, Pods
 from railside_agent.pool_rules import PoolRules
@@ -33,6 +34,7 @@ from railside_agent.raw_machine import RawMachine
 from railside_agent.recorder import Recorder
 from railside_agent.rules import Rules
 from railside_agent.seats import HELD_HEALTHY_SECONDS, Books, Offer
+from railside_agent.sight import Clock, Sight
 from railside_agent.situation import Listed
 from railside_agent.starts import ContainerStarts
 from railside_agent.state_file import Remembered, StateFile
@@ -41,10 +43,13 @@ from railside_proto.machine import DeviceNode, Hca, PortState
 from railside_proto.names import DEVICE_PLUGINS, KUBELET_CHECKPOINT, RESOURCE
 from railside_proto.pool import Binding, Mode
 from railside_proto.reasons import Code
+from railside_proto.record import KubeletFacts, Source, TopologyPolicy
 from railside_runtime.cell import Cell
 from railside_sim.stand_in_nodes import StandInNodes
 
 _SECONDS = 5
+_NONE = KubeletFacts(source=Source.CONFIGZ, topology_policy=TopologyPolicy.NONE)
+_RESTRICTED = KubeletFacts(source=Source.CONFIGZ, topology_policy=TopologyPolicy.RESTRICTED)
 _STATE = "var/lib/railside/seats-infiniband-rdma.json"
 
 
@@ -499,6 +504,62 @@ async def test_who_runs_on_what_has_changed_is_told(stage: _Stage) -> None:
         await offer.until(lambda now: "n0-s7" in _health(now))
     assert (1, (real.address,)) == (len(stage.restarted), stage.restarted[0].hcas)
     assert await asyncio.to_thread((link / "uverbs7").exists)
+
+
+async def test_the_first_list_waits_a_moment_for_the_policy(tmp_path: Path, written: LogLines) -> None:
+    """What is dealt with hints keeps them, so the first list is not made before the kubelet has told (law 4)."""
+    stage = _Stage(tmp_path, written)
+    asked, told = asyncio.Event(), asyncio.Event()
+
+    async def heard() -> None:
+        asked.set()
+        await told.wait()
+
+    stage.outlook.sight.kubelet_heard = heard
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        await asked.wait()
+        before = offer.value
+        stage.outlook.sight.kubelet.set(_NONE)
+        told.set()
+        first = await offer.until(lambda now: bool(now.seats))
+    assert (Offer(), {"any-s0": True}) == (before, _health(first))
+
+
+async def test_a_policy_that_nobody_tells_is_not_waited_for(tmp_path: Path, written: LogLines) -> None:
+    """Behind a moment the list is made as under the document's policy, and made anew when another is told."""
+    stage = _Stage(tmp_path, written)
+    stage.outlook.sight.kubelet_heard = asyncio.Event().wait
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        first = await offer.until(lambda now: bool(now.seats))
+        stage.outlook.sight.kubelet.set(_NONE)
+        second = await offer.until(lambda now: now != first)
+    assert (_health(first), _health(second)) == ({"n0-s0": True}, {"any-s0": True, "n0-s0": False})
+
+
+async def test_the_policy_is_remembered(stage: _Stage) -> None:
+    """An agent that starts anew lists as under the policy that was told last, and waits for nobody (law 4)."""
+    books = Books(hinted=False, listed=(Listed(id="any-s0"),))
+    await asyncio.to_thread(stage.state.remember, Remembered(policy=TopologyPolicy.NONE, books=books))
+    stage.outlook.sight.kubelet_heard = asyncio.Event().wait
+    stage.see(hca(1))
+    async with stage.running() as offer:
+        first = await offer.until(lambda now: bool(now.seats))
+        stage.outlook.sight.kubelet.set(_RESTRICTED)
+        await offer.until(lambda now: "n0-s0" in _health(now))
+        while (await stage.remembered()).policy is not TopologyPolicy.RESTRICTED:
+            await asyncio.to_thread(os.sched_yield)
+    assert _health(first) == {"any-s0": True}
+
+
+async def test_held_seats_wait_for_no_policy(stage: _Stage) -> None:
+    """What pods hold must be at the kubelet in time, whatever is not known yet (law 3)."""
+    stage.outlook.sight.kubelet_heard = asyncio.Event().wait
+    await stage.hold(p="n0-s0")
+    async with stage.running() as offer, asyncio.timeout(1.2):
+        listed = await offer.until(lambda now: bool(now.seats))
+    assert _health(listed) == {"n0-s0": True}
 
 
 async def test_bindings_of_an_earlier_run_count_from_the_first_list(stage: _Stage) -> None:

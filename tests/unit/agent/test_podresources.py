@@ -10,7 +10,7 @@ from tests.unit.builders import LogLines
 from tests.unit.running import running
 
 from railside_agent.pod_resources import NodeHoldings
-from railside_agent.podresources import CALM_SECONDS, LEAST_PAUSE_SECONDS, PodResources
+from railside_agent.podresources import CALM_SECONDS, LEAST_PAUSE_SECONDS, PLACES_PAUSE_SECONDS, PodResources
 from railside_proto.names import KUBELET_SOCKET, POD_RESOURCES
 from railside_proto.pb import podresources_v1_pb2 as pb
 from railside_proto.pb.podresources_v1_grpc import PodResourcesListerBase
@@ -33,6 +33,9 @@ class _Kubelet(PodResourcesListerBase):
         self.hangs = False
         self.refuses: GRPCError | None = None
         self.lists: list[float] = []
+        self.questions: list[float] = []
+        """When it was asked what it could give."""
+        self.cpus = [1]
         self.asked = asyncio.Event()
         self.deals_meanwhile: _Calls | None = None
 
@@ -54,11 +57,12 @@ class _Kubelet(PodResourcesListerBase):
         stream: "grpclib.server.Stream[pb.AllocatableResourcesRequest, pb.AllocatableResourcesResponse]",
     ) -> None:
         await stream.recv_message()
+        self.questions.append(asyncio.get_running_loop().time())
         if self.deals_meanwhile is not None:
             self.deals_meanwhile.in_flight = True
         if self.old:
             raise GRPCError(Status.UNIMPLEMENTED)
-        await stream.send_message(pb.AllocatableResourcesResponse(cpu_ids=[1]))
+        await stream.send_message(pb.AllocatableResourcesResponse(cpu_ids=self.cpus))
 
     async def Get(  # noqa: N802 -- the kubelet's name
         self, stream: "grpclib.server.Stream[pb.GetPodResourcesRequest, pb.GetPodResourcesResponse]"
@@ -126,6 +130,66 @@ async def test_it_is_asked_seldom(
             await kubelet.asked.wait()
     first, second, third = kubelet.lists
     assert min(second - first, third - second) >= LEAST_PAUSE_SECONDS
+
+
+@pytest.mark.looptime
+async def test_places_are_asked_for_at_once(kubelet: _Kubelet, resources: PodResources, calls: _Calls) -> None:
+    """What could be given is asked between two Lists, also while a container is being dealt: it drops nothing."""
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        before = await resources.latest.until(lambda said: said is not None)
+        kubelet.cpus, calls.in_flight = [1, 2], True
+        resources.look_for_places()
+        after = await resources.latest.until(lambda said: said != before)
+    assert before is not None
+    assert after is not None
+    assert (after.containers, after.allocatable is not None and after.allocatable.cpus) == (
+        before.containers,
+        (1, 2),
+    )
+    assert (len(kubelet.lists), len(kubelet.questions)) == (1, 2)
+    assert kubelet.questions[1] - kubelet.questions[0] < 1
+
+
+@pytest.mark.looptime
+async def test_places_are_asked_for_before_anything_was_listed(kubelet: _Kubelet, resources: PodResources) -> None:
+    """A kubelet that tells of no pod yet may know GPUs all the same; that is an account without containers."""
+    kubelet.answer = pb.ListPodResourcesResponse()
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        await _problem(resources)
+        resources.look_for_places()
+        said = await resources.latest.until(lambda said: said is not None)
+    assert said is not None
+    assert (said.containers, said.allocatable is not None) == ((), True)
+
+
+@pytest.mark.looptime
+async def test_a_storm_of_signs_asks_seldom(kubelet: _Kubelet, resources: PodResources) -> None:
+    """A plugin that registers GPU by GPU costs a question each two seconds."""
+    async with running(resources):
+        await resources.latest.until(lambda said: said is not None)
+        for _ in range(200):
+            resources.look_for_places()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await asyncio.Event().wait()
+    assert 5 <= len(kubelet.questions) <= 20 / PLACES_PAUSE_SECONDS + 2
+
+
+@pytest.mark.looptime
+async def test_a_question_for_places_that_fails_is_left(
+    kubelet: _Kubelet, resources: PodResources, written: LogLines
+) -> None:
+    """An old kubelet, which refuses, leaves what was known, and is no news."""
+    async with running(resources), asyncio.timeout(_TOO_LONG_SECONDS):
+        before = await resources.latest.until(lambda said: said is not None)
+        kubelet.old = True
+        resources.look_for_places()
+        while len(kubelet.questions) < 3:
+            kubelet.asked.clear()
+            await kubelet.asked.wait()
+        assert resources.latest.value is not None
+    assert before is not None
+    assert written.events == []
 
 
 @pytest.mark.looptime

@@ -19,7 +19,7 @@ from railside_agent.binding import Bound, Refused
 from railside_agent.container_edits import ContainerEdits, Style, edits
 from railside_agent.plugin import DevicePlugin
 from railside_agent.registration import Registrar
-from railside_agent.status import NOT_TRIED
+from railside_agent.view import NOT_TRIED
 from railside_proto.names import RESOURCE
 from railside_proto.pb import deviceplugin_v1beta1_pb2 as pb
 from railside_proto.pb.deviceplugin_v1beta1_grpc import RegistrationBase, RegistrationStub

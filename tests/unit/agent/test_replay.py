@@ -7,7 +7,7 @@ from tests.unit.agent.flight_desk import INFINIBAND_POOL, ROCE, ROCE_POOL, Desk,
 
 from railside_agent.binding import Bound, Refused
 from railside_agent.flight_log import Began, Entry, ListMade, Note, StartMade, read, write
-from railside_agent.mode import NodeFacts
+from railside_agent.own_node import NodeFacts
 from railside_agent.raw_machine import RawMachine
 from railside_agent.replay import Replayed, replay
 from railside_proto.machine import PciAddress

@@ -268,6 +268,9 @@ _EVERY: dict[str, tuple[str, object]] = {
     "kubeletDir": ("/data/kubelet", "/data/kubelet"),
     "nodeName": ("node-1", "node-1"),
     "kubeconfig": ("/etc/kubeconfig", "/etc/kubeconfig"),
+    "podUid": ("8b0f3b1e", "8b0f3b1e"),
+    "publish": ("never", "never"),
+    "kubeletCa": ("insecure", "insecure"),
     "mode": ("ib-shared-multi", "ib-shared-multi"),
     "sharesPerHca": ("1024", 1024),
     "pools": (
@@ -388,10 +391,12 @@ def test_pools_that_overlap_are_refused(pools: list[dict[str, object]], sentence
             Settings(mode="ib-shared", pools=(PoolSettings(mode="label"),)), False, id="one-pool-by-label"
         ),
         pytest.param(Settings(pools=(PoolSettings(mode="ib-shared"),)), True, id="each-pool-by-setting"),
+        pytest.param(Settings(mode="ib-shared", publish="always"), False, id="a-record-and-no-node"),
+        pytest.param(Settings(mode="ib-shared", publish="always", node_name="node-1"), True, id="a-record"),
     ],
 )
 def test_the_label_needs_the_nodes_name(settings: Settings, *, usable: bool) -> None:
-    """An agent that is to read its node's label must know its node, or it says what to set (B-DP-61)."""
+    """An agent that is to read its node's label, or to publish its record, must know its node (B-DP-61)."""
     if usable:
         refuse_unusable(settings)
         return

@@ -12,6 +12,7 @@ from railside_agent.seats import Books
 from railside_agent.situation import Listed
 from railside_agent.state_file import Remembered, StateFile
 from railside_proto.pool import Mode, Pool
+from railside_proto.record import TopologyPolicy
 
 _LISTED = (
     Listed(id="any-s0", numa_nodes=(0, 1)),
@@ -19,7 +20,12 @@ _LISTED = (
     Listed(id="n0-s0", numa_nodes=(0,), held=True),
 )
 _BOUND = (binding("p", n0_s0=1),)
-_KNOWN = Remembered(mode=Mode.IB_SHARED_MULTI, books=Books(hinted=True, listed=_LISTED), bindings=_BOUND)
+_KNOWN = Remembered(
+    mode=Mode.IB_SHARED_MULTI,
+    policy=TopologyPolicy.RESTRICTED,
+    books=Books(hinted=True, listed=_LISTED),
+    bindings=_BOUND,
+)
 
 
 def _path(root: Path) -> Path:
@@ -56,7 +62,7 @@ def closed_folder(tmp_path: Path) -> Iterator[Path]:
     ],
 )
 def test_the_next_run_knows_what_was_remembered(tmp_path: Path, written: LogLines, remembered: Remembered) -> None:
-    """Mode, hints and ids outlive the agent, a call and a reboot; the clock of what is unhealthy does not."""
+    """Mode, policy, hints and ids outlive the agent, a call and a reboot; the clocks of what is ill do not."""
     assert StateFile(tmp_path, POOL, written.log).remember(remembered)
     assert remembered == StateFile(tmp_path, POOL, written.log).recall()
     assert written.events == []

@@ -8,22 +8,20 @@ from tests.unit.builders import hca, machine, port
 
 from railside_agent.mode import ModeDecision
 from railside_agent.pods import Pod, Pods
+from railside_agent.publication import Publication, Standing
 from railside_agent.seats import Offer
 from railside_agent.situation import Situation
 from railside_agent.status import (
-    NOT_TRIED,
     ContainerStatus,
     HcaStatus,
     PoolStatus,
-    PoolView,
-    RegistrationState,
     SeatStatus,
-    View,
     not_ready,
     nothing_found,
     nothing_offered,
     status,
 )
+from railside_agent.view import NOT_TRIED, PoolView, RegistrationState, View
 from railside_proto.machine import Excluded, Machine, PathClass, PortState
 from railside_proto.pool import Mode, Pair, Pool
 from railside_proto.reasons import Code, Reason, reason
@@ -76,6 +74,16 @@ _ROCE = Pool(resource="example.com/roce")
             id="B-DP-25-nobody-listens",
         ),
         pytest.param(_view(_pool(_NOW)), (), id="ready"),
+        pytest.param(
+            _view(_pool(_NOW), publication=Publication(standing=Standing.REFUSED, problem="forbidden")),
+            ("the node's record is not written: forbidden",),
+            id="a-record-that-is-refused",
+        ),
+        pytest.param(
+            _view(_pool(_NOW), publication=Publication(standing=Standing.AWAY, problem="away")),
+            (),
+            id="an-api-server-that-is-away",
+        ),
         pytest.param(
             _view(_pool(_NOW), _pool(_NOW, pool=_ROCE, registration=NOT_TRIED)),
             (NOT_TRIED.detail,),

@@ -14,9 +14,8 @@ from railside_cli.exit_status import FINDING, FINE, UNREACHABLE
 from railside_cli.why.ask import _found, why
 from railside_cli.why.page import page, status, verdict
 from railside_cli.why.sight import NoSuchPodError
-from railside_extender.watches import RECORDS
 from railside_proto.machine import PciAddress
-from railside_proto.names import GPU_RESOURCE, RESOURCE
+from railside_proto.names import GPU_RESOURCE, RECORDS, RESOURCE
 from railside_proto.record import HolderRecord, PairRecord
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"

@@ -16,7 +16,7 @@ from tests.unit.running import free_port
 from railside_extender.app import Extender
 from railside_extender.server import AddressError
 from railside_extender.settings import Settings
-from railside_extender.watches import RECORDS
+from railside_proto.names import RECORDS
 from railside_proto.record import Record
 
 NODES = "/api/v1/nodes"

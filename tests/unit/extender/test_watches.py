@@ -18,7 +18,8 @@ from tests.unit.running import running
 from railside_extender.cluster import UNSEEN_SECONDS, Cluster
 from railside_extender.objects import NodeObject, RecordObject, node_facts, read_record
 from railside_extender.pod_facts import PodObject, pod_facts
-from railside_extender.watches import RECORDS, Watches
+from railside_extender.watches import Watches
+from railside_proto.names import RECORDS
 from railside_proto.reasons import Code, Reason
 from railside_runtime.kube import KubeApi
 from railside_runtime.reflector import Pace
