@@ -25,6 +25,7 @@ from harness.objects import Metadata, Node, Pod
 from installed_agent import DOCUMENT_NODE, HCAS, NAMESPACE, REPOSITORY, InstalledAgent, document_agent
 from machine_tree import ACTIVE, DOWN, set_port
 from railside_agent.publication import claim, content
+from railside_extender.records import Terms, terms
 from railside_proto.names import AGENT_COMPONENT, GPU_RESOURCE, RECORD_KIND, RECORDS, RESOURCE
 from railside_proto.reasons import Code
 from railside_proto.record import DeviceKind, Record, Source, TopologyPolicy, TopologyScope
@@ -119,6 +120,15 @@ def test_the_record_says_what_the_node_is(agent: InstalledAgent, kubectl: Kubect
     assert [(one.resource, one.hcas, one.free) for one in now.pools] == [(RESOURCE, HCAS, HCAS)]
     assert {one.numa_nodes: one.free for one in now.counts} == {(0,): 4, (1,): 4}
     assert [one.name for one in now.excluded] == ["mlx5_bond_0"]
+
+
+def test_the_extender_knows_how_to_place_there(agent: InstalledAgent) -> None:
+    """What the agent of a real node tells is enough to foresee its kubelet's answers, and makes sense."""
+    found = terms(record(agent, is_idle), RESOURCE)
+
+    assert isinstance(found, Terms), found
+    assert (found.rule.policy, found.scope) == (TopologyPolicy.RESTRICTED, TopologyScope.POD)
+    assert found.untold == frozenset()
 
 
 def test_the_record_goes_with_its_node(agent: InstalledAgent, kubectl: Kubectl) -> None:
