@@ -76,7 +76,7 @@ def test_topo_where_there_is_nothing(capsys: pytest.CaptureFixture[str], tmp_pat
             "there is no option --rot: did you mean --root? (railside topo --help says more)",
         ),
         (["topu"], "there is no command 'topu': did you mean topo? (railside --help says more)"),
-        (["fly"], "there is no command 'fly': there are topo, demo, replay (railside --help says more)"),
+        (["fly"], "there is no command 'fly': there are topo, demo, replay, why (railside --help says more)"),
     ],
 )
 def test_a_bad_command_line_is_one_sentence(
