@@ -49,16 +49,19 @@ test-faults: setup ## break the agent line by line: the tests named for each lin
 test-hotplug: setup ## HCAs that come and go, played by umockdev (needs root once, to install it)
 	tests/hotplug/run
 
+# What differs between releases, and what must not.
+ON_NEWER := document life_cycle registrations
+
 .PHONY: test-cluster
 test-cluster: setup ## the real Kubernetes programs, in namespaces of their own
 	tests/cluster/run
-	tests/cluster/run --kubernetes 1.37 tests/cluster/test_document.py tests/cluster/test_life_cycle.py
+	tests/cluster/run --kubernetes 1.37 $(ON_NEWER:%=tests/cluster/test_%.py)
 
 # Each is one run on a real cluster; what comes by chance, or a hundred times, has its place here.
 PROOFS := restarts nearest random_pods harms
 
 .PHONY: proof
-proof: $(PROOFS:%=proof-%) proof-bursts ## all that make test runs a share of, in parts of at most 40 minutes
+proof: $(PROOFS:%=proof-%) proof-bursts ## all that make test runs a share of: proof-restarts, -nearest, -random_pods, -harms, -bursts
 
 .PHONY: $(PROOFS:%=proof-%)
 $(PROOFS:%=proof-%): proof-%: setup

@@ -101,7 +101,7 @@ def why_pod(
     /,
     *,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "default",
-    kubeconfig: Path = Path("~/.kube/config"),
+    kubeconfig: Path | None = None,
     output: Form = "text",
 ) -> int:
     """Say why a pod waits, node by node, or what it was given and how near that is to its GPUs.
@@ -113,11 +113,12 @@ def why_pod(
     namespace
         Its namespace.
     kubeconfig
-        Who asks the API server; $KUBECONFIG if it is set.
+        Who asks the API server: $KUBECONFIG, or ~/.kube/config, unless said here.
     output
         text for people, json for programs.
     """
-    chosen = os.environ.get("KUBECONFIG") or str(kubeconfig.expanduser())
+    usual = os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    chosen = str(kubeconfig) if kubeconfig else usual
     console = Console(highlight=False, emoji=False)
     return why(pod, namespace, chosen, console, as_json=output == "json")
 

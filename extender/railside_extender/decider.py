@@ -50,6 +50,8 @@ class Filtered(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     may_pass: bool = False
     """Whether nothing fits only because of pods whose way is not known yet."""
+    code: str = ""
+    """Why the first node is no fit, where none is."""
 
 
 class Decider:
@@ -72,7 +74,8 @@ class Decider:
         if self._policy.resource not in pod.resources:
             return self._let_pass(pod, wanted, names, now)
         if isinstance(wanted, Reason):
-            return Filtered(answer=Answer(names=[], unresolvable=entries(names, told(wanted))))
+            answer = Answer(names=[], unresolvable=entries(names, told(wanted)))
+            return Filtered(answer=answer, code=wanted.code)
         self._catch_up(now)
         table = self._verdicts.of(wanted)
         answer = table.answer(names, self._policy.most_nodes)
@@ -81,7 +84,8 @@ class Decider:
             self._cluster.hold(pod.uid, Hold(wanted.ask, frozenset(answer.names), now))
             return Filtered(answer=answer)
         self._waiting.refused(pod.uid, wanted, now)
-        return Filtered(answer=answer, may_pass=table.may_pass(names))
+        code = (table.of(names[0]).text or "").partition(":")[0] if names else ""
+        return Filtered(answer=answer, may_pass=table.may_pass(names), code=code)
 
     def prioritize(self, pod: PodFacts, names: Sequence[str], now: float) -> list[tuple[str, int]]:
         """How good each of ``names`` is for ``pod``."""

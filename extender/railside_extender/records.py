@@ -17,7 +17,7 @@ from railside_extender.room import Group, Room, Supply, mask_of
 from railside_proto.cpu_list import cpu_count
 from railside_proto.names import CPU_RESOURCE, MEMORY_RESOURCE
 from railside_proto.reasons import Code, Reason, reason
-from railside_proto.record import Count, KubeletFacts, NumaRecord, Record, TopologyPolicy, TopologyScope
+from railside_proto.record import Count, KubeletFacts, NumaRecord, Record, TopologyScope
 
 MOST_NUMA_NODES: Final = 8
 """The kubelet's topology manager starts with no more, unless its option max-allowable-numa-nodes says so."""
@@ -150,8 +150,3 @@ def _absurd(record: Record, numa_nodes: tuple[int, ...]) -> str | None:
 
 _HIGHEST: Final = 1023
 """The kernel has no NUMA node beyond (CONFIG_NODES_SHIFT)."""
-
-
-def is_aligning(record: Record) -> bool:
-    """Whether the kubelet has a policy that looks at NUMA nodes at all."""
-    return record.kubelet.topology_policy not in {None, TopologyPolicy.NONE}

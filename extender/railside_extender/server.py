@@ -112,6 +112,8 @@ class ExtenderServer:
         if found.may_pass:
             await self._until_moved()
             found = self._decider.filter(pod, asked.names, self._clock())
+        if found.code:
+            self._telemetry.no_node(found.code)
         self._telemetry.filtered(len(found.answer.names), len(asked.names) - len(found.answer.names))
         return wire.filtered(asked, found.answer)
 

@@ -120,7 +120,9 @@ class TestTheDocumentsPod:
         (container,) = agent.pool()["containers"]
         assert agent.held() == set(container["seats"])
 
-    def test_it_opens_its_own_hca_andis_refused_every_other(self, agent: InstalledAgent, kubectl: Kubectl) -> None:
+    def test_it_opens_its_own_hca_and_is_refused_every_other(
+        self, agent: InstalledAgent, kubectl: Kubectl
+    ) -> None:
         """The kernel lets the container open the numbers it was given, under any name, and no others."""
         own = uverbs_inside(kubectl, "rdma-test")
         script = "\n".join(

@@ -190,13 +190,12 @@ def test_the_api_server_is_away(agent: InstalledAgent, kubectl: Kubectl) -> None
             waiting.until(lambda: listened_to(agent), "the kubelet to listen", timeout_s=60)
         finally:
             server.start()
-        after = kubectl.wait(Pod, "holder", lambda pod: pod.running, timeout_s=60)
         agent.await_allocatable(8, timeout_s=60)
-
-        assert own == uverbs_inside(kubectl, "holder")
-        # Schedulers come back slowly, and the tests behind this one need theirs.
+        # When one more pod runs, the kubelet has admitted those of before; schedulers come back slowly.
         kubectl.apply(example_pod("later"))
         kubectl.wait(Pod, "later", lambda pod: pod.running, timeout_s=90)
+        after = kubectl.wait(Pod, "holder", lambda pod: pod.running)
+        assert own == uverbs_inside(kubectl, "holder")
         remove(kubectl, "later")
     assert main_container(before).container_id == main_container(after).container_id
 

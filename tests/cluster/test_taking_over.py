@@ -55,6 +55,8 @@ async def test_a_node_is_taken_over_and_handed_back(agent: InstalledAgent, kubec
         await asyncio.to_thread(agent.await_streams, 1)
         await asyncio.to_thread(label, agent, None)
         await asyncio.to_thread(allocatable, agent, 2)
+        still = await asyncio.to_thread(kubectl.wait, Pod, "ours", lambda pod: pod.running)
+        hcas = [await asyncio.to_thread(uverbs_inside, kubectl, name) for name in ("theirs", "ours")]
         await asyncio.to_thread(remove, kubectl, "ours")
         await asyncio.to_thread(waiting.until, lambda: not registered(agent), "the agent to let go", 60)
         await other.serve_and_register()
@@ -67,7 +69,8 @@ async def test_a_node_is_taken_over_and_handed_back(agent: InstalledAgent, kubec
     assert their_hca not in dealt
     assert len(dealt) == 7
     assert main_container(theirs).container_id == main_container(after).container_id
-    assert main_container(ours).restart_count == 0
+    assert main_container(ours).container_id == main_container(still).container_id
+    assert hcas[0] == their_hca != hcas[1]
 
 
 def started(kubectl: Kubectl, name: str) -> Pod:

@@ -10,7 +10,6 @@ from tests.conftest import REPOSITORY
 from railside_proto.names import MODE_LABEL, RESOURCE
 
 _SOURCE_ROOTS = ("proto", "agent", "extender", "cli", "sim")
-_PRODUCT = ("proto", "agent", "extender", "cli")
 _PACKAGES = {
     *(path.parent for root in _SOURCE_ROOTS for path in (REPOSITORY / root).glob("*/__init__.py")),
     REPOSITORY / "benchmarks",

@@ -7,7 +7,6 @@ import asyncio
 from typing import Final
 
 from railside_cli.demo.agent_words import Line
-from railside_cli.demo.hardware import Card
 from railside_cli.demo.page import Page
 from railside_cli.demo.picture import Scene, node_grid, pod_table
 from railside_cli.demo.sight import Seen, seen
@@ -110,10 +109,6 @@ class Play:
         ids = {one.id for one in self.stage.kubelet.listed(resource)}
         pods = self.stage.kubelet.pods.values()
         return len(ids & {seat for pod in pods if not isinstance(pod, Failed) for seat in pod.seats})
-
-    def user_of(self, hca: Card) -> str:
-        """The first pod that sees ``hca``."""
-        return min(name for name, one in self.pods.items() if hca in one.hcas)
 
     def show(self, *names: str) -> None:
         """The picture of the node, and what some pods see of themselves."""

@@ -4,7 +4,6 @@ It shares no code with what it judges beyond the types. It must hold no expectat
 """
 
 import itertools
-import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
@@ -261,7 +260,3 @@ def nearest_possible(
         for order in itertools.permutations(hcas, len(some))
     ]
     return min(every)
-
-
-def shuffled(rng: random.Random, names: list[str], count: int) -> list[str]:
-    return rng.sample(names, min(count, len(names)))

@@ -50,7 +50,6 @@ from railside_sim.stand_in_nodes import StandInNodes
 _SECONDS = 5
 _NONE = KubeletFacts(source=Source.CONFIGZ, topology_policy=TopologyPolicy.NONE)
 _RESTRICTED = KubeletFacts(source=Source.CONFIGZ, topology_policy=TopologyPolicy.RESTRICTED)
-_STATE = "var/lib/railside/seats-infiniband-rdma.json"
 
 
 def _never_begun(at: str) -> Began:

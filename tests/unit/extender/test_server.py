@@ -27,7 +27,7 @@ async def served(
     server = ExtenderServer(
         known,
         Decider(known, Policy(resource=RESOURCE)),
-        Telemetry(known, ready=lambda: not problem),
+        telemetry or Telemetry(known, ready=lambda: not problem),
         moved=moved or Cell(0),
         not_ready=lambda: problem,
         clock=lambda: 0.0,
@@ -107,3 +107,23 @@ async def test_a_pod_that_nobody_knows_is_a_404_with_a_sentence() -> None:
         for query in ("?pod=default/nobody", ""):
             async with client.get(f"/explain{query}") as answer:
                 assert (answer.status, "no such pod" in await answer.text()) == (404, True)
+
+
+async def test_what_is_answered_is_counted() -> None:
+    """Requests by verb, nodes by outcome, and why pods found none: what a scrape shows."""
+    known = cluster(record(hcas=(0, 0)))
+    telemetry = Telemetry(known, ready=lambda: True)
+    async with served(known, telemetry=telemetry) as client:
+        await ask(client, "filter", gpus=4, hcas=4)
+        async with client.post("/filter", data=b"{") as answer:
+            assert answer.status == 400
+    told = telemetry.text().decode()
+    for line in (
+        'railside_extender_request_duration_seconds_count{verb="filter"} 1.0',
+        'railside_extender_requests_refused_total{status="400",verb="filter"} 1.0',
+        'railside_extender_nodes_total{outcome="not_offered"} 1.0',
+        'railside_extender_reasons_total{code="NotAlignedNow"} 1.0',
+        "railside_extender_records 1.0",
+        "railside_extender_ready 1.0",
+    ):
+        assert line in told
