@@ -29,8 +29,8 @@ UNPLAYED: Final = {5: "Nobody lists the kubelet's pods while it deals devices"}
 _TAIL: Final = """
 The fifth law is one for the plugin's own calls, which the kit does not see. A List lets the kubelet forget the
 devices that it is dealing, and the next pod may get them too. The agent's keeping of it is tested beside its own
-calls (`tests/unit/agent/test_podresources.py`). The naive plugin reads its ports' states anew for each list, and so
-keeps the eighth law; what breaks it on the real kubelet stands in the last column.
+calls (`tests/unit/agent/test_podresources.py`). The naive plugin reads its ports' states anew for each list, and
+so keeps the eighth law; what breaks it on the real kubelet stands in the last column.
 
 The last column has the tests in `tests/cluster` that do the harm to the real kubelet and containerd with a plugin
 that breaks the law: `tests/cluster/run tests/cluster/FILE.py` runs one of their files. What comes by chance is

@@ -22,8 +22,8 @@ Client = TestClient[Any, Any]
 
 @asynccontextmanager
 async def served(
-    known: Cluster, *, problem: str = "", moved: Cell[int] | None = None
-) -> AsyncIterator[TestClient[Any, Any]]:
+    known: Cluster, *, problem: str = "", moved: Cell[int] | None = None, telemetry: Telemetry | None = None
+) -> AsyncIterator[Client]:
     server = ExtenderServer(
         known,
         Decider(known, Policy(resource=RESOURCE)),
