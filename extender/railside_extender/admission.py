@@ -6,8 +6,9 @@ devicesToAllocate). Where the kubelet chooses at random, all choices are followe
 on their way, and promises nothing for a room that changes.
 """
 
-from collections.abc import Iterator
-from itertools import product
+import math
+from collections.abc import Iterable
+from itertools import islice, product
 from typing import Final
 
 import msgspec
@@ -16,6 +17,9 @@ from railside_extender.demand import Unit
 from railside_extender.room import Mask, Room, Split, Supply, mask_of, masks, splits, width
 from railside_proto.podspec import Kind
 from railside_proto.record import TopologyPolicy
+
+Release = tuple[tuple[str, Split], ...]
+"""What a pod gives back when it ends: by resource, how many ids of each group of the supply."""
 
 MOST_COURSES: Final = 2048
 """A pod of so many containers that its admission can take more courses is not followed to the end."""
@@ -54,11 +58,14 @@ _Course = tuple[_Stock, ...]
 """The stock of each supply of the room."""
 
 
-def admissible(room: Room, rule: Rule, units: tuple[Unit, ...]) -> bool:
-    """Whether the kubelet admits ``units``, one after the other, whichever ids it chooses."""
+def admissible(room: Room, rule: Rule, units: tuple[Unit, ...], releases: tuple[Release, ...] = ()) -> bool:
+    """Whether the kubelet admits ``units``, one after the other, whichever ids it chooses.
+
+    ``releases`` are what pods that hold something would give back: any may end before, or between two steps.
+    """
     if not rule.is_strict:
         return True
-    return _Admission(room, rule).admits(units)
+    return _Admission(room, rule).admits(units, releases)
 
 
 def widths(room: Room, unit: Unit) -> frozenset[int]:
@@ -76,34 +83,69 @@ class _Admission:
 
     def suiting(self, unit: Unit) -> list[Mask]:
         """As the function of that name."""
-        return self._suiting(self._start(), [(self._index[name], count) for name, count in unit.wants])
+        return self._suiting(self._start(), self._wanted(unit))
 
     def _start(self) -> _Course:
         return tuple(_Stock(one.free, (0,) * len(one.groups)) for one in self._supplies)
 
-    def admits(self, units: tuple[Unit, ...]) -> bool:
-        """Whether no course turns any of ``units`` away."""
-        courses = {self._start()}
-        for unit in units:
-            after: set[_Course] = set()
-            for course in courses:
-                found = list(self._after(course, unit))
+    def admits(self, units: tuple[Unit, ...], releases: tuple[Release, ...]) -> bool:
+        """Whether no course turns any of ``units`` away, whoever of ``releases`` ends before or between two."""
+        courses = {(self._start(), releases)}
+        for unit in units[:-1]:
+            after: set[tuple[_Course, tuple[Release, ...]]] = set()
+            for course, rest in self._with_ends(courses):
+                found = self._after(course, unit)
                 if not found:
                     return False
-                after.update(found)
+                after.update((one, rest) for one in found)
                 if len(after) > MOST_COURSES:
                     return False
             courses = after
-        return True
+        last = self._with_ends(courses)
+        if len(last) > MOST_COURSES:
+            return False
+        return all(self._winners(course, self._wanted(unit)) for course, _ in last for unit in units[-1:])
 
-    def _after(self, course: _Course, unit: Unit) -> Iterator[_Course]:
-        """Where the course can go with one more container; nowhere where the kubelet turns it away."""
-        wanted = [(self._index[name], count) for name, count in unit.wants]
+    def _with_ends(
+        self, courses: Iterable[tuple[_Course, tuple[Release, ...]]]
+    ) -> set[tuple[_Course, tuple[Release, ...]]]:
+        """The courses, and all that they become when any of the pods that still hold something end."""
+        reached = set(courses)
+        fresh = reached
+        while fresh and len(reached) <= MOST_COURSES:
+            fresh = {
+                (self._given_back(course, rest[index]), rest[:index] + rest[index + 1 :])
+                for course, rest in fresh
+                for index in range(len(rest))
+            } - reached
+            reached |= fresh
+        return reached
+
+    def _given_back(self, course: _Course, release: Release) -> _Course:
+        given = dict(release)
+        return tuple(
+            _refilled(stock, supply, given[name]) if name in given else stock
+            for stock, (name, supply) in zip(course, self._room.supplies, strict=True)
+        )
+
+    def _wanted(self, unit: Unit) -> list[tuple[int, int]]:
+        return [(self._index[name], count) for name, count in unit.wants]
+
+    def _after(self, course: _Course, unit: Unit) -> list[_Course]:
+        """Where the course can go with one more container; nowhere where the kubelet turns it away.
+
+        Nowhere, too, where it has too many ways to go on: nobody follows them all.
+        """
+        wanted = self._wanted(unit)
+        found: list[_Course] = []
         for mask in self._winners(course, wanted):
             ways = [self._dealt(course, index, count, mask, unit.kind) for index, count in wanted]
+            if len(found) + math.prod(map(len, ways)) > MOST_COURSES:
+                return []
             for stocks in product(*ways):
                 dealt = dict(zip((index for index, _ in wanted), stocks, strict=True))
-                yield tuple(dealt.get(index, stock) for index, stock in enumerate(course))
+                found.append(tuple(dealt.get(index, stock) for index, stock in enumerate(course)))
+        return found
 
     def _winners(self, course: _Course, wanted: list[tuple[int, int]]) -> list[Mask]:
         """Masks that may be chosen: the lowest that suits all, or any where distances decide."""
@@ -140,11 +182,8 @@ class _Admission:
             free if group.mask & mask or self._is_anywhere(mask) else 0
             for free, group in zip(stock.free, supply.groups, strict=True)
         )
-        return [
-            _left(stock, old, new, kind)
-            for old in splits(repeated, stock.again)
-            for new in splits(count - repeated, in_reach)
-        ]
+        ways = product(splits(repeated, stock.again), splits(count - repeated, in_reach))
+        return [_left(stock, old, new, kind) for old, new in islice(ways, MOST_COURSES + 1)]
 
     def _is_anywhere(self, mask: Mask) -> bool:
         """Whether the kubelet takes ``mask`` for no opinion, and deals ids without a hint as readily.
@@ -152,6 +191,11 @@ class _Admission:
         So it does under single-numa-node where the machine has one NUMA node (singleNumaNodePolicy.Merge).
         """
         return self._rule.policy is TopologyPolicy.SINGLE_NUMA_NODE and mask == self._every
+
+
+def _refilled(stock: _Stock, supply: Supply, given: Split) -> _Stock:
+    groups = zip(stock.free, supply.groups, given, strict=True)
+    return _Stock(tuple(min(group.listed, free + more) for free, group, more in groups), stock.again)
 
 
 def _left(stock: _Stock, old: Split, new: Split, kind: Kind) -> _Stock:

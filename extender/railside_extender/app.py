@@ -79,6 +79,7 @@ class Extender:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._cluster.expire(time.monotonic(), self._settings.hold_seconds)
+            self._watches.nudge()
 
     def _not_ready(self) -> NotReady:
         problem = self._watches.not_ready()

@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from railside_extender.crowd import Release
+from railside_extender.admission import Release
 from railside_extender.fit import Standing
+from railside_extender.on_the_way import coming, is_coming
 from railside_extender.pod_facts import PodFacts
 from railside_extender.records import Terms, releases, terms, told, without
 from railside_proto.names import RESOURCE
@@ -21,11 +22,14 @@ from railside_proto.record import Record
 
 T = TypeVar("T")
 
-MOST_ALIKE: Final = 10_000
-"""Standings that are kept as one; more than nodes of the largest cluster have at a time."""
+MOST_ALIKE: Final = 6_000
+"""Standings that are kept as one; more than nodes of a large cluster have at a time."""
 
 UNSEEN_SECONDS: Final = 30.0
 """Within that the watch shows a pod that the scheduler has asked about, if there is such a pod."""
+
+LATE_SECONDS: Final = 2.0
+"""How old a word of the scheduler's may be that the watch tells."""
 
 UNREADY_SECONDS: Final = 30.0
 """How long an agent may be unready, as in a rollout, before what it told counts as old."""
@@ -93,8 +97,8 @@ class Cluster:
         record = self._records.get(node)
         if not isinstance(record, Record):
             return ()
-        coming = (pod for pod in self.pods_on(node).values() if _is_coming(pod, record))
-        return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in coming))
+        here = self.pods_on(node).values()
+        return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in here if is_coming(pod, record)))
 
     def held_for(self, node: str) -> tuple[str, ...]:
         """UIDs of pods that were offered ``node``, and are seen nowhere yet."""
@@ -142,10 +146,21 @@ class Cluster:
         _put(self._pods, uid, pod)
         for node in {one.node for one in (before, pod) if one is not None and one.node}:
             _put(self._pods_on[node], uid, pod if pod is not None and pod.node == node else None)
+            if not self._pods_on[node]:
+                del self._pods_on[node]
             self._touch(node)
             self._look_for_agent(node, now)
-        if pod is None or pod.node or pod.over or (before is not None and _is_given_up(pod, before)):
+        if pod is None or pod.node or pod.over or (before is not None and self._is_given_up(pod, before, now)):
             self.release(uid)
+
+    def _is_given_up(self, pod: PodFacts, before: PodFacts, now: float) -> bool:
+        """Whether the scheduler has just said that it found no place; it does not say the same twice.
+
+        What is heard right after an offer was said of the try before it.
+        """
+        hold = self._holds.get(pod.uid)
+        is_late = hold is not None and now - hold.since < LATE_SECONDS
+        return bool(pod.unplaced) and pod.unplaced != before.unplaced and not is_late
 
     def hold(self, uid: str, hold: Hold) -> None:
         """Remember that a pod was offered nodes; what it was offered before counts no longer."""
@@ -196,8 +211,19 @@ class Cluster:
         found = self._standings.get(node)
         if found is None:
             found = self._derived(node)
+            if node not in self._nodes or node not in self._records:
+                return found
             found = self._standings[node] = _one_of_equal(self._alike, found)
         return found
+
+    def held_by(self, uid: str) -> frozenset[str]:
+        """Nodes that the pod was offered."""
+        hold = self._holds.get(uid)
+        return hold.nodes if hold else frozenset()
+
+    def standing_beside(self, node: str, uid: str) -> Standing | Reason:
+        """How things stand on ``node`` for all but the pod ``uid``."""
+        return self._derived(node, uid)
 
     def standing_without(self, node: str, uids: frozenset[str]) -> Standing | Reason:
         """How things will stand on ``node`` when the pods ``uids`` have gone from there."""
@@ -217,14 +243,16 @@ class Cluster:
         self._standings.pop(node, None)
         self._changed.add(node)
 
-    def _derived(self, node: str) -> Standing | Reason:
+    def _derived(self, node: str, beside: str = "") -> Standing | Reason:
         quiet = self._quiet.get(node)
         if quiet is None:
-            quiet = self._quiet[node] = self._without_holds(node)
+            quiet = self._without_holds(node)
+            if node in self._nodes:
+                self._quiet[node] = quiet
         holds = self._held_on.get(node)
         if not holds or isinstance(quiet, Reason):
             return quiet
-        held_for = _sorted(hold.ask for hold in holds.values())
+        held_for = _sorted(hold.ask for uid, hold in holds.items() if uid != beside)
         return Standing(quiet.terms, quiet.others, held_for, quiet.releases, quiet.turned_away)
 
     def _without_holds(self, node: str, gone: frozenset[str] = frozenset()) -> Standing | Reason:
@@ -238,8 +266,7 @@ class Cluster:
         if isinstance(found, Reason):
             return found
         staying = (pod for uid, pod in self.pods_on(node).items() if uid not in gone)
-        coming = (pod.ask for pod in staying if _is_coming(pod, record))
-        every = _sorted(one for one in coming if isinstance(one, PodAsk))
+        every = _sorted(coming(staying, record, found.room.aligned))
         shunned = frozenset(self._turned_away.get(node, {}).values())
         given = releases(record, found) if gone else self._releases[node]
         return Standing(found, every, (), given, shunned)
@@ -280,25 +307,3 @@ def _put(table: dict[str, T], key: str, value: T | None) -> None:
 def _sorted(asks: Iterable[PodAsk]) -> tuple[PodAsk, ...]:
     """In one order, so that equal standings are equal; which one it is does not matter."""
     return tuple(sorted(asks, key=hash))
-
-
-def _is_given_up(pod: PodFacts, before: PodFacts) -> bool:
-    """Whether the scheduler has just said that it found no place; it does not say the same twice."""
-    return bool(pod.unplaced) and pod.unplaced != before.unplaced
-
-
-def _is_coming(pod: PodFacts, record: Record) -> bool:
-    """Whether the record does not show all yet that the pod holds, or will hold."""
-    if pod.over or not isinstance(pod.ask, PodAsk):
-        return False
-    held = {
-        (one.container, count.resource): count.held
-        for one in record.holders
-        if one.pod == pod.uid
-        for count in one.held
-    }
-    return any(
-        held.get((container.name, name), 0) < count
-        for container in pod.ask.containers
-        for name, count in container.counts
-    )

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from railside_extender.admission import Rule, admissible, widths
+from railside_extender.admission import Release, Rule, admissible, widths
 from railside_extender.demand import Unit
-from railside_extender.room import Group, Mask, Room, Split, Supply, free_within, listed_in, masks
+from railside_extender.room import Mask, Room, free_within, listed_in, masks
 from railside_proto.podspec import Kind
 from railside_proto.record import TopologyPolicy
 
@@ -24,14 +24,8 @@ NOTHING: Final[Counts] = {}
 
 Zones = tuple[Mask, ...]
 
-Release = tuple[tuple[str, Split], ...]
-"""What a pod gives back when it ends: by resource, how many ids of each group of the supply."""
-
 MOST_PLACINGS: Final = 4096
 """So many ways to place the others are looked through; where there are more, the sums alone decide."""
-
-MOST_RELEASES: Final = 8
-"""Pods that may end in any combination; where there are more, the sums alone decide."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -106,35 +100,7 @@ def _is_safe_alone(room: Room, rule: Rule, newcomer: Pod, releases: tuple[Releas
     One unit is safe wherever it fits, as more room never hurts it. Several may be lured apart by room that is
     given back: they must be safe whoever ends.
     """
-    if not admissible(room, rule, newcomer):
-        return False
-    if len(newcomer) == 1 or not releases:
-        return True
-    if len(releases) > MOST_RELEASES:
-        return False
-    return all(admissible(one, rule, newcomer) for one in _rooms_after(room, releases))
-
-
-def _rooms_after(room: Room, releases: tuple[Release, ...]) -> set[Room]:
-    """The rooms that any of the pods that hold something can leave by ending."""
-    rooms = {room}
-    for release in releases:
-        rooms |= {_after(one, dict(release)) for one in rooms}
-    return rooms
-
-
-def _after(room: Room, release: dict[str, Split]) -> Room:
-    supplies = (
-        (name, _refilled(supply, release[name]) if name in release else supply) for name, supply in room.supplies
-    )
-    return Room(room.numa_nodes, tuple(supplies))
-
-
-def _refilled(supply: Supply, given: Split) -> Supply:
-    groups = zip(supply.groups, given, strict=True)
-    return Supply(
-        tuple(Group(group.mask, group.listed, min(group.listed, group.free + more)) for group, more in groups)
-    )
+    return admissible(room, rule, newcomer, releases if len(newcomer) > 1 else ())
 
 
 def _are_simple(room: Room, pods: tuple[Pod, ...]) -> bool:

@@ -88,7 +88,7 @@ class Decider:
         return Filtered(answer=answer, may_pass=table.may_pass(names), code=code)
 
     def prioritize(self, pod: PodFacts, names: Sequence[str], now: float) -> list[tuple[str, int]]:
-        """How good each of ``names`` is for ``pod``."""
+        """How good each of ``names`` is for ``pod``, which was offered them: its own hold is in nobody's way."""
         return [(name, one.score) for name, one in self.explain(pod, names, now).items()]
 
     def obstacle(self, uid: str, node: str, now: float) -> str | None:
@@ -133,8 +133,8 @@ class Decider:
         if isinstance(wanted, Reason):
             return dict.fromkeys(names, Verdict(text=told(wanted), never=True))
         self._catch_up(now)
-        table = self._verdicts.of(wanted)
-        return {name: table.of(name) for name in names}
+        table, own = self._verdicts.of(wanted), self._cluster.held_by(pod.uid)
+        return {name: self._alone(wanted, name, pod.uid) if name in own else table.of(name) for name in names}
 
     def wake(self, now: float) -> str | None:
         """A node that changed and is fit by now for a pod that was refused of late; None where there is none.
@@ -149,6 +149,10 @@ class Decider:
             if fit is not None:
                 return fit
         return None
+
+    def _alone(self, wanted: Demand, node: str, uid: str) -> Verdict:
+        """The verdict on a node that the pod itself was offered."""
+        return self._judge(wanted, self._cluster.standing_beside(node, uid))
 
     def _catch_up(self, now: float) -> None:
         self._cluster.grow_stale(now)

@@ -8,13 +8,13 @@ import functools
 
 import msgspec
 
-from railside_extender.admission import Rule, widths
-from railside_extender.crowd import Pod, Release, everybody_is_safe, is_safe_among_any
+from railside_extender.admission import Release, Rule, widths
+from railside_extender.crowd import Pod, everybody_is_safe, is_safe_among_any
 from railside_extender.demand import Unit, units
 from railside_extender.records import Terms
 from railside_extender.room import Group, Room, Supply
 from railside_proto.names import CPU_RESOURCE, MEMORY_RESOURCE
-from railside_proto.podspec import PodAsk
+from railside_proto.podspec import Kind, PodAsk
 from railside_proto.reasons import Code, Reason, reason
 from railside_proto.record import TopologyPolicy
 
@@ -109,6 +109,8 @@ def _not_told(ask: PodAsk, terms: Terms) -> Reason | None:
     """What the kubelet would align, too, without anybody knowing how much of it is left."""
     if CPU_RESOURCE in terms.untold and any(one.cpus for one in ask.containers):
         return reason(Code.CPUS_NOT_TOLD)
+    if CPU_RESOURCE in terms.room.aligned and any(one.cpus and one.kind is Kind.INIT for one in ask.containers):
+        return reason(Code.INIT_CPUS)
     return reason(Code.MEMORY_NOT_TOLD) if MEMORY_RESOURCE in terms.untold and ask.guaranteed else None
 
 

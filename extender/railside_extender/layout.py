@@ -63,7 +63,9 @@ def worst_paths(free: Layout, gpus: int, hcas: int) -> tuple[PathClass, ...] | N
     choices = list(islice(gpu_choices(free, gpus), MOST_CHOICES + 1))
     if len(choices) > MOST_CHOICES:
         return None
-    return max((_paths(choice, free.hcas, hcas) for choice in choices), default=None)
+    found = (_paths(choice, free.hcas, hcas) for choice in choices)
+    # The worst is the one whose farthest pair is farthest.
+    return max(found, key=lambda paths: paths[::-1], default=None)
 
 
 def _paths(gpus: Sequence[Place], hcas: Sequence[Place], count: int) -> tuple[PathClass, ...]:

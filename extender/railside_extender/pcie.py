@@ -28,6 +28,11 @@ def pcie_misfit(demand: Demand, standing: Standing, shape: Shape) -> Misfit | No
 
 
 def _is_sure(demand: Demand, terms: Terms, layout: Layout, shape: Shape) -> bool:
+    """For each container by itself, and for all together where there are several: each takes GPUs and HCAs."""
+    every = [(gpus, hcas) for _, gpus, hcas in shapes(demand, terms, shape)]
+    gpus, hcas = (sum(counts) for counts in zip(*every, strict=True))
+    if len(every) > 1 and not _are_near(worst_paths(layout, gpus, hcas), pairs_of(gpus, hcas)):
+        return False
     return all(
         _are_near(worst_paths(layout.within(mask), gpus, hcas), pairs_of(gpus, hcas))
         for unit, gpus, hcas in shapes(demand, terms, shape)

@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from railside_extender.admission import Rule
-from railside_extender.crowd import Release
+from railside_extender.admission import Release, Rule
 from railside_extender.layout import Layout, layout
 from railside_extender.room import Group, Room, Supply, mask_of
 from railside_proto.cpu_list import cpu_count
@@ -71,11 +70,12 @@ def releases(record: Record, found: Terms | Reason | None) -> tuple[Release, ...
 def amounts(
     counts: Iterable[Count], room: Room, every: Iterable[Count]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """What ``counts`` hold of each supply of ``room``, by groups, which ``every`` count of the record tells."""
-    order = {resource: _hints(every, resource) for resource, _ in room.supplies}
+    """What ``counts`` hold of each supply of ``room`` that records count, by the groups of ``every`` count."""
+    hints = {resource: _hints(every, resource) for resource, _ in room.supplies}
+    order = {resource: found for resource, found in hints.items() if found}
     held = {(one.resource, one.numa_nodes): one.held for one in counts}
     return tuple(
-        (resource, tuple(held.get((resource, hint), 0) for hint in hints)) for resource, hints in order.items()
+        (resource, tuple(held.get((resource, hint), 0) for hint in found)) for resource, found in order.items()
     )
 
 

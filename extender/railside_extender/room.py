@@ -6,8 +6,13 @@ must not know pods, nor merge what several resources say.
 
 import functools
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
 
 import msgspec
+
+MOST_SPLITS: Final = 4096
+"""More than anybody goes through."""
 
 Mask = int
 """NUMA nodes as bits: bit 2 is node 2."""
@@ -98,8 +103,11 @@ def width(supply: Supply, numa_nodes: tuple[int, ...], count: int) -> int:
 
 @functools.lru_cache(maxsize=1 << 14)
 def splits(count: int, most: Split) -> tuple[Split, ...]:
-    """Every way to take ``count`` ids out of groups that have ``most`` each; none where they have too few."""
-    return tuple(_splits(count, most))
+    """Ways to take ``count`` ids out of groups that have ``most`` each; none where they have too few.
+
+    All of them, or MOST_SPLITS where there are more.
+    """
+    return tuple(islice(_splits(count, most), MOST_SPLITS))
 
 
 def _splits(count: int, most: Split) -> Iterator[Split]:

@@ -109,8 +109,8 @@ class ExtenderServer:
         asked = wire.question(body)
         pod = pod_facts(asked.pod)
         found = self._decider.filter(pod, asked.names, self._clock())
-        if found.may_pass:
-            await self._until_moved()
+        patience = asyncio.get_running_loop().time() + WAIT_SECONDS
+        while found.may_pass and await self._moves_before(patience):
             found = self._decider.filter(pod, asked.names, self._clock())
         if found.code:
             self._telemetry.no_node(found.code)
@@ -146,12 +146,14 @@ class ExtenderServer:
         found = explain(pod, self._cluster, self._decider, self._clock())
         return web.Response(body=msgspec.json.encode(found) + b"\n", content_type="application/json")
 
-    async def _until_moved(self) -> None:
+    async def _moves_before(self, moment: float) -> bool:
+        """Whether the cluster changes before a moment of the loop's clock."""
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout_at(moment):
                 await self._moved.newer(self._moved.value)
         except TimeoutError:
-            return
+            return False
+        return True
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:

@@ -14,10 +14,13 @@ from structlog.typing import FilteringBoundLogger
 from railside_proto.names import WAKE
 from railside_runtime.cell import Cell
 from railside_runtime.kube import Patch
-from railside_runtime.kube_error import KubeError
+from railside_runtime.kube_error import NOT_FOUND, KubeError
 
 PAUSE_SECONDS: Final = 0.2
 """Between two touches: the scheduler tries all refused pods at each."""
+
+RETRY_SECONDS: Final = 2.0
+"""After a touch that failed."""
 
 
 class Api(Protocol):
@@ -38,6 +41,7 @@ class Waker:
         log: FilteringBoundLogger,
         *,
         pause_seconds: float = PAUSE_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """Ask ``fit`` for a node each time that ``moved`` has changed."""
         self._api = api
@@ -45,6 +49,7 @@ class Waker:
         self._fit = fit
         self._log = log
         self._pause_seconds = pause_seconds
+        self._retry_seconds = retry_seconds
         # Another extender, or this one before its restart, may have left a value: an equal one changes nothing.
         self._touches = map(f"{secrets.token_hex(4)}-{{}}".format, itertools.count(1))
 
@@ -52,16 +57,19 @@ class Waker:
         """Touch until cancelled."""
         async for _ in self._moved.changes():
             node = self._fit()
-            if node is not None:
-                await self._touch(node)
-                await asyncio.sleep(self._pause_seconds)
+            while node is not None:
+                touched = await self._touch(node)
+                await asyncio.sleep(self._pause_seconds if touched else self._retry_seconds)
+                node = None if touched else node
         raise AssertionError("a cell's changes have no end")
 
-    async def _touch(self, node: str) -> None:
+    async def _touch(self, node: str) -> bool:
+        """Whether it was touched, or is not there any more."""
         change = {"metadata": {"annotations": {WAKE: next(self._touches)}}}
         try:
             await self._api.patch(f"/api/v1/nodes/{node}", change, "application/merge-patch+json")
         except KubeError as error:
             self._log.warning("refused pods are not tried again at once", node=node, detail=error.message)
-        else:
-            self._log.info("refused pods are tried again", node=node)
+            return error.status == NOT_FOUND
+        self._log.info("refused pods are tried again", node=node)
+        return True

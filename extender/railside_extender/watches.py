@@ -81,5 +81,9 @@ class Watches:
                 self._names[uid] = found.metadata.name
                 yield found.metadata.name, found
 
+    def nudge(self) -> None:
+        """Something changed that no watch tells of."""
+        self._move()
+
     def _move(self) -> None:
         self.moved.set(self.moved.value + 1)

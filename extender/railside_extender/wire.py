@@ -29,7 +29,7 @@ class _NodeObject(msgspec.Struct, frozen=True):
 
 
 class _NodeList(msgspec.Struct, frozen=True):
-    items: tuple[msgspec.Raw, ...] = ()
+    items: tuple[msgspec.Raw, ...] | None = None
 
 
 class _Args(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ def question(body: bytes) -> Question:
     if args.nodes is None:
         raise BadRequestError("the request has neither NodeNames nor Nodes")
     try:
-        objects = {msgspec.json.decode(raw, type=_NodeObject).metadata.name: raw for raw in args.nodes.items}
+        objects = {msgspec.json.decode(raw, type=_NodeObject).metadata.name: raw for raw in args.nodes.items or ()}
     except UNDECODABLE as error:
         raise BadRequestError(f"a node of the request makes no sense: {error}") from None
     return Question(pod=args.pod, names=tuple(objects), objects=objects)

@@ -72,6 +72,7 @@ class Code(enum.StrEnum):
     PODS_ON_THEIR_WAY = "PodsOnTheirWay"
     CPUS_NOT_TOLD = "CpusNotTold"
     MEMORY_NOT_TOLD = "MemoryNotTold"
+    INIT_CPUS = "InitCpus"
     TURNED_AWAY_BEFORE = "TurnedAwayBefore"
     POLICY_NEVER_ALIGNS = "PolicyNeverAligns"
     PCIE_WITHOUT_GPUS = "PcieWithoutGpus"
@@ -320,6 +321,10 @@ _CATALOGUE: dict[Code, tuple[str, str]] = {
     Code.MEMORY_NOT_TOLD: (
         "the kubelet gives memory of NUMA nodes away for good there, and nobody knows how much is free",
         "use memoryManagerPolicy None on the node, or a pod that is not Guaranteed",
+    ),
+    Code.INIT_CPUS: (
+        "the pod's init containers take CPUs of their own there, and nobody knows which of them are used again",
+        "ask for fractions of CPUs in the init containers, or use cpuManagerPolicy none on the node",
     ),
     Code.TURNED_AWAY_BEFORE: (
         "the kubelet turned such a pod away there, and the node has not changed since",

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 
 from tests.unit.extender.judge import Judge
 
-from railside_extender.admission import Rule
+from railside_extender.admission import Release, Rule
 from railside_extender.crowd import Pod as Units
-from railside_extender.crowd import Release
 from railside_extender.demand import Unit
 from railside_extender.room import Group, Room, Supply, mask_of
 from railside_proto.podspec import Kind

@@ -5,7 +5,7 @@ It answers for one node's kubelet and its pods. It must not share a line with wh
 
 import random
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,8 +30,9 @@ class _Plugin:
     is_told_of_starts = False
     stopped = False
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, between: Callable[[], None]) -> None:
         self._rng = rng
+        self._between = between
 
     async def preferred(self, available: list[str], must_include: list[str], count: int) -> frozenset[str]:
         rest = [one for one in available if one not in must_include]
@@ -40,6 +41,7 @@ class _Plugin:
 
     async def allocate(self, ids: list[str]) -> ContainerAllocateResponse:
         assert ids
+        self._between()
         return ContainerAllocateResponse()
 
 
@@ -71,16 +73,21 @@ class Judge:
         self, rng: random.Random, policy: Policy, scope: Scope, numa_nodes: tuple[int, ...], devices: Devices
     ) -> None:
         self._books = _Books()
+        self.between: Callable[[], None] = lambda: None
+        """Called in the middle of each deal, where the kubelet waits for a plugin."""
         self._memory = _Memory(Path(), self._books)
         self.devices = devices
         self.numa_nodes = numa_nodes
         for resource, listed in devices.items():
-            self._memory.lists.connected(resource, cast("PluginClient", _Plugin(rng)))
+            self._memory.lists.connected(resource, cast("PluginClient", _Plugin(rng, self._interrupted)))
             self._memory.lists.told(resource, listed)
         dealing = DeviceManager(self._memory, Luck(rng))
         hints = HintProvider(self._memory, numa_nodes)
         self._topology = TopologyManager(policy, scope, numa_nodes, hints, dealing)
         self.policy, self.scope = policy, scope
+
+    def _interrupted(self) -> None:
+        self.between()
 
     @property
     def pods(self) -> tuple[str, ...]:

@@ -103,9 +103,28 @@ def test_policies_that_turn_nobody_away() -> None:
 def test_a_pod_of_too_many_courses_is_not_promised_anything() -> None:
     """Where the kubelet can choose in thousands of ways, nobody says that all of them end well."""
     wide = " ".join(f"{node}:8" for node in range(8))
-    twice = units("; ".join(["gpu=17 hca=17"] * 2))
-    assert not admissible(room(8, gpu=wide, hca=wide), RESTRICTED, twice)
-    assert admissible(room(8, gpu=wide, hca=wide), RESTRICTED, twice[:1])
+    thrice = units("; ".join(["gpu=17 hca=17"] * 3))
+    assert not admissible(room(8, gpu=wide, hca=wide), RESTRICTED, thrice)
+    assert admissible(room(8, gpu=wide, hca=wide), RESTRICTED, thrice[:1])
+
+
+def test_one_record_does_not_hold_up_the_others() -> None:
+    """Ids of many overlapping hints can be chosen in millions of ways: nobody goes through them."""
+    pairs = " ".join(f"{node}{node + 1}:8" for node in range(7))
+    assert not admissible(room(8, gpu=pairs, hca=pairs), RESTRICTED, units("gpu=17 hca=17; gpu=17 hca=17; gpu=1"))
+
+
+def test_pods_that_end_between_two_steps_may_lure_them_apart() -> None:
+    """The kubelet takes back at each step: main goes to node 0 when it has room, away from what init had."""
+    now = room(gpu="0:2/0 1:4/3", hca="0:2/0 1:4/3")
+    given = ((("gpu", (2, 0)), ("hca", (2, 0))),)
+    asked = units("sidecar gpu=2 hca=2; gpu=1 hca=1; gpu=2")
+    assert admissible(now, SINGLE, asked) == admissible(now, SINGLE, asked, given) is False
+    asked = units("init gpu=1 hca=1; gpu=2 hca=2")
+    assert admissible(now, SINGLE, asked)
+    assert admissible(now, SINGLE, asked, given)
+    given = ((("gpu", (1, 0)), ("hca", (1, 0))),)
+    assert not admissible(now, SINGLE, asked, given)
 
 
 def test_how_masks_widths_and_splits_count() -> None:

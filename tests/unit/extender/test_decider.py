@@ -236,8 +236,17 @@ def test_a_hold_ends_when_the_scheduler_finds_no_place(before: str, after: str, 
     known = cluster(record())
     known.see_pod("uid-p", pod("p", hcas=1, status=_unplaced(before) if before else {}), 0.0)
     decider(known).filter(pod("p", hcas=1), ["a"], 0.0)
-    known.see_pod("uid-p", pod("p", hcas=1, status=_unplaced(after)), 0.0)
+    known.see_pod("uid-p", pod("p", hcas=1, status=_unplaced(after)), 2.0)
     assert len(known.holds) == holds
+
+
+def test_what_the_scheduler_said_of_an_earlier_try_ends_no_hold() -> None:
+    """The watch may tell of it when the pod has been offered a node by then, and is on its way."""
+    known = cluster(record())
+    known.see_pod("uid-p", pod("p", hcas=1), 0.0)
+    decider(known).filter(pod("p", hcas=1), ["a"], 1.0)
+    known.see_pod("uid-p", pod("p", hcas=1, status=_unplaced("no place")), 2.5)
+    assert known.holds.keys() == {"uid-p"}
 
 
 def test_a_hold_that_nobody_ends_is_dropped() -> None:

@@ -50,6 +50,12 @@ class _Api:
         self._refusals = refusals
         self.touched = asyncio.Event()
 
+    async def until(self, count: int) -> None:
+        """Return when so many were asked for."""
+        while len(self.asked) < count:
+            self.touched.clear()
+            await self.touched.wait()
+
     async def patch(self, path: str, body: Any, content_type: Patch) -> bytes:  # noqa: ANN401 -- JSON
         assert content_type == "application/merge-patch+json"
         self.asked.append((path, body))
@@ -76,14 +82,15 @@ async def test_no_two_extenders_touch_alike() -> None:
 async def test_one_annotation_is_all_that_is_touched(refusals: int) -> None:
     """Another value each time, as an equal one is no change; an API server that is away ends nothing."""
     api, moved, nodes = _Api(refusals), Cell(0), ["a", "b"]
-    waker = Waker(api, moved, lambda: nodes.pop(0) if nodes else None, LogLines().log, pause_seconds=0.0)
+    waker = Waker(
+        api, moved, lambda: nodes.pop(0) if nodes else None, LogLines().log, pause_seconds=0.0, retry_seconds=0.0
+    )
     async with running(waker):
-        await api.touched.wait()
-        api.touched.clear()
+        await api.until(1 + refusals)
         moved.set(1)
-        await api.touched.wait()
-    assert [path for path, _ in api.asked] == ["/api/v1/nodes/a", "/api/v1/nodes/b"]
+        await api.until(2 + refusals)
+    assert [path for path, _ in api.asked] == [f"/api/v1/nodes/{node}" for node in "a" * (1 + refusals) + "b"]
     touches = [body["metadata"]["annotations"] for _, body in api.asked]
-    assert [set(body) for _, body in api.asked] == [{"metadata"}] * 2
+    assert {tuple(body) for _, body in api.asked} == {("metadata",)}
     assert touches[0].keys() == {WAKE}
     assert touches[0] != touches[1]
