@@ -30,6 +30,10 @@ def _record(detail: str = "", **facts: object) -> Record:
     return msgspec.structs.replace(plain, **facts)
 
 
+LONG_SECONDS = 3600.0
+"""Of virtual time: nothing that is to happen takes so long."""
+
+
 class _Cluster:
     """Takes what is applied, and notes when; ``error`` is its answer to everything while it is set."""
 
@@ -92,13 +96,15 @@ class _Desk:
             yield
 
     async def stands(self, standing: Standing = Standing.WRITTEN) -> None:
-        await self.publisher.publication.until(lambda now: now.standing is standing)
+        async with asyncio.timeout(LONG_SECONDS):
+            await self.publisher.publication.until(lambda now: now.standing is standing)
 
     async def says(self, detail: str) -> None:
-        """Return when the record says so; the API server is asked for ever until then."""
-        while _OBJECT not in self.cluster.objects or self.cluster.said != detail:
-            await self.cluster.count.newer(self.cluster.count.value)
-            await _turns()
+        """Return when the record says so. Raises TimeoutError after what is long on the loop's clock."""
+        async with asyncio.timeout(LONG_SECONDS):
+            while _OBJECT not in self.cluster.objects or self.cluster.said != detail:
+                await self.cluster.count.newer(self.cluster.count.value)
+                await _turns()
 
     def tell(self, detail: str) -> None:
         self.record.set(_record(detail))
