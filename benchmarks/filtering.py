@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from benchmarks.bed import free_port
-from benchmarks.figures import Figure, Goal, abba, floor, spread
+from benchmarks.figures import Figure, Floor, Goal, abba, floor, spread
 from benchmarks.made_up_cluster import node_name, pod_json
 from benchmarks.programs import REPOSITORY, BenchmarkError, module_program
 from benchmarks.turns import timed
@@ -41,26 +41,16 @@ async def measure(profile: str) -> list[Figure]:
 
 async def _beside_echo(nodes: int, calls: int, *, most: float) -> Figure:
     ours, echoes = await _measured(nodes, calls, updates=0)
-    return Figure(
-        group="Filter calls",
-        what=f"filter of {nodes} names",
-        unit="ms",
-        spread=spread(ours),
-        floor=floor(_ECHO, echoes, ours),
-        goals=(Goal(of="ratio", most=most),),
-        note=_NOTE,
-    )
+    return _figure(f"filter of {nodes} names", ours, floor(_ECHO, echoes, ours), Goal(of="ratio", most=most))
 
 
 async def _under_churn(nodes: int, calls: int) -> Figure:
     ours, echoes = await _measured(nodes, calls, updates=_UPDATES)
-    return Figure(
-        group="Filter calls",
-        what=f"filter of {nodes} names while {_UPDATES} records and pods change each second",
-        unit="ms",
-        spread=spread(ours),
-        floor=floor(_ECHO, echoes, ours),
-        goals=(Goal(of="p99", most=3 * spread(echoes).p99),),
+    return _figure(
+        f"filter of {nodes} names while {_UPDATES} records and pods change each second",
+        ours,
+        floor(_ECHO, echoes, ours),
+        Goal(of="p99", most=3 * spread(echoes).p99),
         note=f"{_NOTE}; the goal is three times the floor's p99",
     )
 
@@ -72,17 +62,14 @@ async def _beside_go(nodes: int, calls: int) -> list[Figure]:
     port = free_port()
     async with _served(nodes, 0) as (session, url), _go_server(program, port):
         ours, floors = await _in_turns(session, f"{url}/filter", f"http://127.0.0.1:{port}/filter", nodes, calls)
-    return [
-        Figure(
-            group="Filter calls",
-            what=f"filter of {nodes} names, beside Go",
-            unit="ms",
-            spread=spread(ours),
-            floor=floor(_GO, floors, ours),
-            goals=(Goal(of="ratio", most=0.35),),
-            note=_NOTE,
-        )
-    ]
+    beside = floor(_GO, floors, ours)
+    return [_figure(f"filter of {nodes} names, beside Go", ours, beside, Goal(of="ratio", most=0.35))]
+
+
+def _figure(what: str, ours: list[float], beside: Floor, goal: Goal, note: str = _NOTE) -> Figure:
+    return Figure(
+        group="Filter calls", what=what, unit="ms", spread=spread(ours), floor=beside, goals=(goal,), note=note
+    )
 
 
 async def _measured(nodes: int, calls: int, *, updates: int) -> tuple[list[float], list[float]]:

@@ -3,13 +3,11 @@
 from typing import Final
 
 from railside_agent.pods import Pods
+from railside_proto.locality import REQUIRED_NUMA, REQUIRED_PCIE
 from railside_proto.machine import PathClass
 
-_FARTHEST: Final = {"required-pcie": PathClass.PXB, "required-numa": PathClass.NODE}
+_FARTHEST: Final = {REQUIRED_PCIE: PathClass.PXB, REQUIRED_NUMA: PathClass.NODE}
 """Words of the annotation, and the farthest path that they allow."""
-
-LOCALITIES: Final = (*_FARTHEST, "preferred", "none")
-"""All that the annotation may say; an unknown word asks for nothing, and is told."""
 
 
 def enforced(pods: Pods) -> dict[str, PathClass]:

@@ -10,12 +10,12 @@ from typing import Literal
 import msgspec
 
 from railside_agent.binding import Bound, Refused
-from railside_agent.locality import LOCALITIES
 from railside_agent.mode import ModeDecision
 from railside_agent.pods import Pods
 from railside_agent.seats import Offer
 from railside_agent.start_decision import StartDecision
 from railside_agent.status import nothing_found
+from railside_proto.locality import LOCALITIES
 from railside_proto.machine import Machine, PciAddress
 from railside_proto.names import LOCALITY
 from railside_proto.pool import Binding

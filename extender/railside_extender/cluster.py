@@ -12,6 +12,7 @@ import msgspec
 
 from railside_extender.admission import Release
 from railside_extender.fit import Standing
+from railside_extender.holds import Hold, Holds
 from railside_extender.on_the_way import coming, is_coming
 from railside_extender.pod_facts import PodFacts
 from railside_extender.records import Terms, releases, terms, told, without
@@ -25,9 +26,6 @@ T = TypeVar("T")
 MOST_ALIKE: Final = 6_000
 """Standings that are kept as one; more than nodes of a large cluster have at a time."""
 
-UNSEEN_SECONDS: Final = 30.0
-"""Within that the watch shows a pod that the scheduler has asked about, if there is such a pod."""
-
 LATE_SECONDS: Final = 2.0
 """How old a word of the scheduler's may be that the watch tells."""
 
@@ -40,14 +38,6 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
     uid: str
     boot_id: str = ""
-
-
-class Hold(msgspec.Struct, frozen=True):
-    """A pod that was offered some nodes, and is on none yet as far as anybody has seen."""
-
-    ask: PodAsk
-    nodes: frozenset[str]
-    since: float
 
 
 class Cluster:
@@ -68,8 +58,7 @@ class Cluster:
         self._stale: set[str] = set()
         self._pods: dict[str, PodFacts] = {}
         self._pods_on: dict[str, dict[str, PodFacts]] = defaultdict(dict)
-        self._holds: dict[str, Hold] = {}
-        self._held_on: dict[str, dict[str, Hold]] = defaultdict(dict)
+        self._holds = Holds(moved=self._touch_holds)
         self._standings: dict[str, Standing | Reason] = {}
         self._quiet: dict[str, Standing | Reason] = {}
         self._turned_away: dict[str, dict[str, PodAsk]] = {}
@@ -81,7 +70,7 @@ class Cluster:
     @property
     def holds(self) -> Mapping[str, Hold]:
         """By the pod's UID."""
-        return self._holds
+        return self._holds.by_pod
 
     @property
     def records(self) -> Mapping[str, Record | Reason]:
@@ -102,7 +91,7 @@ class Cluster:
 
     def held_for(self, node: str) -> tuple[str, ...]:
         """UIDs of pods that were offered ``node``, and are seen nowhere yet."""
-        return tuple(sorted(self._held_on.get(node, ())))
+        return tuple(sorted(self._holds.on(node)))
 
     def in_flight(self) -> int:
         """How many pods are on their way to nodes."""
@@ -158,36 +147,25 @@ class Cluster:
 
         What is heard right after an offer was said of the try before it.
         """
-        hold = self._holds.get(pod.uid)
+        hold = self.holds.get(pod.uid)
         is_late = hold is not None and now - hold.since < LATE_SECONDS
         return bool(pod.unplaced) and pod.unplaced != before.unplaced and not is_late
 
     def hold(self, uid: str, hold: Hold) -> None:
         """Remember that a pod was offered nodes; what it was offered before counts no longer."""
-        self.release(uid)
         pod = self._pods.get(uid)
         if pod is not None and (pod.node or pod.over):
-            return
-        self._holds[uid] = hold
-        for node in hold.nodes:
-            self._held_on[node][uid] = hold
-            self._touch_holds(node)
+            self._holds.drop(uid)
+        else:
+            self._holds.put(uid, hold)
 
     def release(self, uid: str) -> None:
         """The pod is bound, deleted, or was not placed after all."""
-        hold = self._holds.pop(uid, None)
-        for node in hold.nodes if hold else ():
-            self._held_on[node].pop(uid, None)
-            self._touch_holds(node)
+        self._holds.drop(uid)
 
     def expire(self, now: float, hold_seconds: float) -> None:
-        """Drop holds that are older than ``hold_seconds``, and sooner those of pods that were never seen.
-
-        Each had its end, and nobody told: a pod may have come and gone while the API server was not watched.
-        """
-        for uid, hold in tuple(self._holds.items()):
-            if now - hold.since >= (hold_seconds if uid in self._pods else min(UNSEEN_SECONDS, hold_seconds)):
-                self.release(uid)
+        """Drop holds that nobody has ended for ``hold_seconds``, or whose pod was never seen."""
+        self._holds.expire(now, hold_seconds, self._pods)
 
     def grow_stale(self, now: float) -> None:
         """Look anew at nodes whose agent has been away for so long, by ``now``, that its record means nothing."""
@@ -218,7 +196,7 @@ class Cluster:
 
     def held_by(self, uid: str) -> frozenset[str]:
         """Nodes that the pod was offered."""
-        hold = self._holds.get(uid)
+        hold = self.holds.get(uid)
         return hold.nodes if hold else frozenset()
 
     def standing_beside(self, node: str, uid: str) -> Standing | Reason:
@@ -249,7 +227,7 @@ class Cluster:
             quiet = self._without_holds(node)
             if node in self._nodes:
                 self._quiet[node] = quiet
-        holds = self._held_on.get(node)
+        holds = self._holds.on(node)
         if not holds or isinstance(quiet, Reason):
             return quiet
         held_for = _sorted(hold.ask for uid, hold in holds.items() if uid != beside)

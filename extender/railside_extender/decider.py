@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
-from railside_extender.cluster import Cluster, Hold
+from railside_extender.cluster import Cluster
 from railside_extender.demands import Demand, demand
-from railside_extender.fit import Misfit, Standing, verdict
+from railside_extender.fit import Fit, Misfit, Standing, verdict
+from railside_extender.holds import Hold
 from railside_extender.outlook import Shape
 from railside_extender.pcie import pcie_misfit
 from railside_extender.pod_facts import PodFacts
@@ -19,12 +20,12 @@ from railside_extender.score import score
 from railside_extender.verdicts import Verdict, Verdicts
 from railside_extender.waiting import Waiting
 from railside_extender.wire import Answer, entries
+from railside_proto.locality import PREFERRED, REQUIRED_NUMA, REQUIRED_PCIE
 from railside_proto.names import GPU_RESOURCES
 from railside_proto.reasons import Code, Reason, reason
 from railside_proto.record import TopologyPolicy
 
-_PCIE: Final = "required-pcie"
-_ONE_NODE: Final = frozenset({"required-numa", _PCIE})
+_ONE_NODE: Final = frozenset({REQUIRED_NUMA, REQUIRED_PCIE})
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
     most_nodes: int = 8
     """How many of the fit nodes are offered; 0 for all."""
-    default_locality: str = "preferred"
+    default_locality: str = PREFERRED
     conflicting: frozenset[str] = frozenset()
     gpus: tuple[str, ...] = GPU_RESOURCES
     """Patterns of the resources that are GPUs."""
@@ -177,11 +178,10 @@ class Decider:
         if one_node and standing.terms.rule.policy is TopologyPolicy.NONE:
             return Verdict(text=told(reason(Code.POLICY_NEVER_ALIGNS, wanted=wanted.locality)), never=True)
         found = verdict(wanted.ask, standing, one_node=one_node)
+        if isinstance(found, Fit) and wanted.locality == REQUIRED_PCIE:
+            found = pcie_misfit(wanted, standing, self._policy.shape) or found
         if isinstance(found, Misfit):
             return Verdict(text=told(found.reason), never=found.never, passing=found.passing)
-        far = pcie_misfit(wanted, standing, self._policy.shape) if wanted.locality == _PCIE else None
-        if far is not None:
-            return Verdict(text=told(far.reason), never=far.never, passing=far.passing)
         return Verdict(score=score(wanted, standing.terms, self._policy.shape))
 
 

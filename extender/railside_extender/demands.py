@@ -6,6 +6,7 @@ It must not know nodes.
 import msgspec
 
 from railside_extender.pod_facts import PodFacts
+from railside_proto.locality import PREFERRED
 from railside_proto.podspec import Nonsense, PodAsk
 from railside_proto.reasons import Code, Reason, reason
 
@@ -14,7 +15,7 @@ class Demand(msgspec.Struct, frozen=True, cache_hash=True):
     """Pods of equal demands are the same to every node."""
 
     ask: PodAsk
-    locality: str = "preferred"
+    locality: str = PREFERRED
 
 
 def demand(pod: PodFacts, *, conflicting: frozenset[str], default: str) -> Demand | Reason:

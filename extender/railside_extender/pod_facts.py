@@ -7,17 +7,13 @@ from typing import Final
 
 import msgspec
 
-from railside_proto.names import AGENT_APP, APP_LABEL, LOCALITY
+from railside_proto.names import LOCALITY
 from railside_proto.podspec import Nonsense, PodAsk, PodSpec, pod_ask
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 TURNED_AWAY: Final = frozenset({"TopologyAffinityError", "UnexpectedAdmissionError"})
 """Reasons of pods that the kubelet did not admit though the scheduler had placed them."""
-
-
-class _Labels(msgspec.Struct, frozen=True):
-    app: str | None = msgspec.field(name=APP_LABEL, default=None)
 
 
 class _Annotations(msgspec.Struct, frozen=True):
@@ -28,9 +24,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     name: str = ""
     namespace: str = ""
-    labels: _Labels | None = None
     annotations: _Annotations | None = None
-    deletion_timestamp: str | None = None
 
 
 class _Spec(PodSpec, frozen=True, rename="camel"):
@@ -78,7 +72,6 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: str = ""
     """What the scheduler said last of why it found no place; empty where it found one, or has said nothing."""
     priority: int = 0
-    is_agent: bool = False
     ready: bool = False
 
     @property
@@ -104,6 +97,5 @@ def pod_facts(pod: PodObject) -> PodFacts:
         turned_away=status.reason if status.reason in TURNED_AWAY else "",
         unplaced=scheduled.message if scheduled is not None and scheduled.status == "False" else "",
         priority=pod.spec.priority,
-        is_agent=metadata.labels is not None and metadata.labels.app == AGENT_APP,
         ready=ready is not None and ready.status == "True",
     )

@@ -9,6 +9,7 @@ from typing import Final
 from railside_extender.demands import Demand
 from railside_extender.outlook import Outlook, Shape, outlook
 from railside_extender.records import Terms
+from railside_proto.locality import NO_LOCALITY
 from railside_proto.machine import PathClass
 
 BEST: Final = 10
@@ -27,7 +28,7 @@ _WORTH: Final[Mapping[PathClass, float]] = {
 
 def score(demand: Demand, terms: Terms, shape: Shape) -> int:
     """More for nearer pairs; among equals more for a node that is in use already."""
-    if demand.locality == "none":
+    if demand.locality == NO_LOCALITY:
         return 0
     near = nearness(outlook(demand, terms, shape))
     return round(_NEARNESS * near + (BEST - _NEARNESS) * _used(terms, shape.hcas))

@@ -3,11 +3,12 @@
 It must not read files or the environment itself.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from railside_proto.locality import PREFERRED, Locality
 from railside_proto.names import (
     CONFLICTING_RESOURCES,
     EXTENDER_ENVIRONMENT,
@@ -20,8 +21,6 @@ from railside_proto.names import (
 from railside_runtime.log_options import Format, Level
 from railside_runtime.setting_kinds import Port, Resource, Resources
 from railside_runtime.settings import KnownSettings
-
-Locality = Literal["required-pcie", "required-numa", "preferred", "none"]
 
 _Host = Annotated[str, Meta(min_length=1)]
 
@@ -53,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = 600.0
     default_locality: Annotated[
         Locality, Meta(title=f"how near HCAs and GPUs must be for pods without the annotation {LOCALITY}")
-    ] = "preferred"
+    ] = PREFERRED
     conflicting_resources: Annotated[
         Resources, Meta(title="resources that a pod must not use together with an HCA")
     ] = CONFLICTING_RESOURCES

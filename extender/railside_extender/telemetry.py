@@ -23,20 +23,10 @@ class Telemetry:
     def __init__(self, cluster: Cluster, ready: Callable[[], bool]) -> None:
         """Count from nothing; ``cluster`` and ``ready`` are asked at each scrape."""
         self._registry = CollectorRegistry()
-        self._seconds = Histogram(
-            f"{PREFIX}request_duration_seconds",
-            "Time to answer the scheduler, waiting included.",
-            ["verb"],
-            buckets=_SECONDS,
-            registry=self._registry,
+        self._seconds = self._of_requests(
+            "request_duration_seconds", "Time to answer the scheduler, waiting included.", _SECONDS
         )
-        self._bytes = Histogram(
-            f"{PREFIX}request_size_bytes",
-            "Size of the scheduler's requests.",
-            ["verb"],
-            buckets=_BYTES,
-            registry=self._registry,
-        )
+        self._bytes = self._of_requests("request_size_bytes", "Size of the scheduler's requests.", _BYTES)
         self._failed = self._counter(
             "requests_refused_total", "Requests that were not answered.", "verb", "status"
         )
@@ -65,6 +55,9 @@ class Telemetry:
     def text(self) -> bytes:
         """All series, as a scrape gets them."""
         return generate_latest(self._registry)
+
+    def _of_requests(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"{PREFIX}{name}", words, ["verb"], buckets=buckets, registry=self._registry)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"{PREFIX}{name}", words, labels, registry=self._registry)

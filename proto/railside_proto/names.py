@@ -45,11 +45,6 @@ RECORD_API: Final = f"{RECORD_GROUP}/{RECORD_VERSION}"
 RECORDS: Final = f"/apis/{RECORD_API}/{RECORD_PLURAL}"
 """Where the API server keeps them."""
 
-AGENT_APP: Final = "railside-agent"
-"""The agent's pods, by the label app.kubernetes.io/name."""
-
-APP_LABEL: Final = "app.kubernetes.io/name"
-
 KUBELET_DIR: Final = "/var/lib/kubelet"
 DEVICE_PLUGINS: Final = "device-plugins"
 """The folder of sockets below the kubelet's; the kubelet empties it of sockets at its start."""

@@ -15,19 +15,11 @@ from railside_proto.decoding import UNDECODABLE
 from railside_proto.names import CONFLICTING_RESOURCES, RECORDS, RESOURCE
 from railside_runtime.kube import KubeApi
 from railside_runtime.kube_error import NOT_FOUND, KubeError
+from railside_runtime.picture import read_page
 
 T = TypeVar("T")
 
 _PAGE: Final[Mapping[str, str]] = {"limit": "500"}
-
-
-class _ListMeta(msgspec.Struct, frozen=True):
-    more: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
-    items: tuple[msgspec.Raw, ...] | None = None
 
 
 class NoSuchPodError(Exception):
@@ -65,7 +57,7 @@ async def _every(api: KubeApi, path: str, kind: type[T]) -> list[T]:
     found: list[T] = []
     query = _PAGE
     while True:
-        page = msgspec.json.decode(await api.get(path, query), type=_Page)
+        page = read_page(await api.get(path, query))
         found += [one for raw in page.items or () if (one := _read(raw, kind)) is not None]
         if not page.metadata.more:
             return found

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from tests.unit.cli.test_topo import _lines
 from tests.unit.extender.nodes import pod_json, record
+from tests.unit.extender.served_nodes import PODS, put_node
 from tests.unit.kube_server import FakeApiServer
 
 from railside_cli.exit_status import FINDING, FINE, UNREACHABLE
@@ -18,14 +19,6 @@ from railside_proto.machine import PciAddress
 from railside_proto.names import GPU_RESOURCE, RECORDS, RESOURCE
 from railside_proto.record import HolderRecord, PairRecord
 
-NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
-
-
-def put_node(server: FakeApiServer, name: str, **changes: object) -> None:
-    uid = server.put(NODES, name, status={"nodeInfo": {"bootID": "boot"}})["metadata"]["uid"]
-    told = msgspec.structs.replace(record(name, **changes), node_uid=uid, agent_uid="")  # type: ignore[arg-type]
-    server.put(RECORDS, name, status=msgspec.to_builtins(told))
-
 
 def put_pod(server: FakeApiServer, name: str, *, node: str = "", gpus: int = 4, hcas: int = 4) -> str:
     asked = pod_json(name, gpus=gpus, hcas=hcas, node=node)
@@ -35,8 +28,8 @@ def put_pod(server: FakeApiServer, name: str, *, node: str = "", gpus: int = 4, 
 
 async def test_a_pod_that_waits_is_told_why_node_by_node(server: FakeApiServer, tmp_path: Path) -> None:
     """One verdict line, each node with what is free where, and what to run next."""
-    put_node(server, "torn", hcas=(2, 2))
-    put_node(server, "small", gpus=(1, 0))
+    put_node(server, "torn", record("torn", hcas=(2, 2)))
+    put_node(server, "small", record("small", gpus=(1, 0)))
     put_pod(server, "train")
     found = await _found("train", "default", server.kubeconfig(tmp_path))
     text = _lines(page(found), width=200)
@@ -50,7 +43,7 @@ async def test_a_pod_that_waits_is_told_why_node_by_node(server: FakeApiServer, 
 
 async def test_a_pod_that_would_find_a_place_sees_the_best_first(server: FakeApiServer, tmp_path: Path) -> None:
     """The nodes that would take it stand above the others."""
-    put_node(server, "a", hcas=(0, 0))
+    put_node(server, "a", record("a", hcas=(0, 0)))
     put_node(server, "b")
     put_pod(server, "train")
     found = await _found("train", "default", server.kubeconfig(tmp_path))
@@ -64,7 +57,7 @@ async def test_a_pod_that_runs_is_told_what_it_was_given(server: FakeApiServer, 
     uid = put_pod(server, "train", node="a", gpus=1, hcas=1)
     pair = PairRecord(gpu=PciAddress("0000:0b:00.0"), hca=PciAddress("0000:0a:00.0"), path="PIX")
     holder = HolderRecord(pod=uid, container="main", held=(), hcas=(pair.hca,), pairs=(pair,))
-    put_node(server, "a", holders={uid: {GPU_RESOURCE: (1, 0), RESOURCE: (1, 0)}})
+    put_node(server, "a", record("a", holders={uid: {GPU_RESOURCE: (1, 0), RESOURCE: (1, 0)}}))
     told = server.objects[RECORDS]["a"]["status"]
     server.put(RECORDS, "a", status={**told, "holders": [msgspec.to_builtins(holder)]})
     found = await _found("train", "default", server.kubeconfig(tmp_path))

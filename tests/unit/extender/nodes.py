@@ -10,7 +10,7 @@ import msgspec
 
 from railside_extender.cluster import Cluster, NodeFacts
 from railside_extender.pod_facts import PodFacts, PodObject, pod_facts
-from railside_proto.names import APP_LABEL, GPU_RESOURCE, LOCALITY, RESOURCE
+from railside_proto.names import GPU_RESOURCE, LOCALITY, RESOURCE
 from railside_proto.pool import Mode
 from railside_proto.record import (
     Count,
@@ -108,7 +108,6 @@ def agent(node: str, *, ready: bool = True) -> PodFacts:
             "uid": f"{_AGENT}{node}",
             "name": "agent",
             "namespace": "railside",
-            "labels": {APP_LABEL: "railside-agent"},
         },
         "spec": {"nodeName": node, "containers": [{"name": "agent"}]},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]},

@@ -6,27 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 from tests.unit.builders import LogLines
 from tests.unit.extender.nodes import pod_json, record
+from tests.unit.extender.served_nodes import put_node
 from tests.unit.kube_server import FakeApiServer
 from tests.unit.running import free_port
 
 from railside_extender.app import Extender
 from railside_extender.server import AddressError
 from railside_extender.settings import Settings
-from railside_proto.names import RECORDS
-from railside_proto.record import Record
-
-NODES = "/api/v1/nodes"
-
-
-def put_node(server: FakeApiServer, name: str, found: Record) -> None:
-    """A node and what its agent tells of it; no pod runs that agent."""
-    node = server.put(NODES, name, status={"nodeInfo": {"bootID": found.boot_id}})
-    told = msgspec.structs.replace(found, node_uid=node["metadata"]["uid"], agent_uid="")
-    server.put(RECORDS, name, status=msgspec.to_builtins(told))
 
 
 class Asking:

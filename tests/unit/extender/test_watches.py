@@ -11,11 +11,13 @@ import msgspec
 import pytest
 from tests.unit.builders import LogLines
 from tests.unit.extender.nodes import pod_json, record
+from tests.unit.extender.served_nodes import NODES, PODS, put_node
 from tests.unit.extender.test_decider import codes, decider
 from tests.unit.kube_server import FakeApiServer
 from tests.unit.running import running
 
-from railside_extender.cluster import UNSEEN_SECONDS, Cluster
+from railside_extender.cluster import Cluster
+from railside_extender.holds import UNSEEN_SECONDS
 from railside_extender.objects import NodeObject, RecordObject, node_facts, read_record
 from railside_extender.pod_facts import PodObject, pod_facts
 from railside_extender.watches import Watches
@@ -24,7 +26,6 @@ from railside_proto.reasons import Code, Reason
 from railside_runtime.kube import KubeApi
 from railside_runtime.reflector import Pace
 
-NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 QUICK = Pace(first_pause=0.002, longest_pause=0.02)
 
 
@@ -37,13 +38,6 @@ async def api(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[KubeApi]:
 
 def watching(api: KubeApi, known: Cluster, written: LogLines) -> Watches:
     return Watches(api, known, clock=lambda: 0.0, log=written.log, pace=QUICK)
-
-
-def put_node(server: FakeApiServer, name: str, **changes: object) -> None:
-    """A node, and the record of an agent that has no pod."""
-    uid = server.put(NODES, name, status={"nodeInfo": {"bootID": "boot"}})["metadata"]["uid"]
-    told = msgspec.structs.replace(record(name, **changes), node_uid=uid, agent_uid="")  # type: ignore[arg-type]
-    server.put(RECORDS, name, status=msgspec.to_builtins(told))
 
 
 def put_pod(server: FakeApiServer, name: str, *, node: str = "", phase: str = "Pending") -> str:
@@ -151,7 +145,7 @@ async def _step(rng: random.Random, server: FakeApiServer, number: int) -> None:
     pods = list(server.objects.get(PODS, {}))
     match rng.randrange(12):
         case 0 | 1:
-            put_node(server, name, sequence=number)
+            put_node(server, name, record(name, sequence=number))
         case 2:
             server.delete(rng.choice([NODES, RECORDS]), name)
         case 3:
